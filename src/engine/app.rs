@@ -1,0 +1,355 @@
+//! The application: which handler serves which method, and what the library answers itself.
+
+mod features;
+mod handshake;
+mod listing;
+mod run;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::answer::{Answer, RpcAnswer, join, status_of};
+use super::handler::{Completions, Handler, Kind, Prompts, Resources, Tools};
+use crate::exchange::{
+    Batch, Busy, Caller, Committed, Exchange, ExchangeRegistry, Flags, Mail, Notifier, Outlet,
+    Poster, RequestContext, Seat,
+};
+use crate::filter::endpoint::{Ask, Item, Note, Work};
+use crate::filter::{Facts, Passage, Response};
+use crate::http::{Reply, ResponseHead, Status};
+use crate::key::{ExchangeId, SessionId};
+use crate::mailbox::Mailbox;
+use crate::mcp::catalog::Catalog;
+use crate::mcp::cursor::CursorKey;
+use crate::mcp::model::{
+    CacheHint, EmptyResult, Implementation, Outcome, ServerCapabilities, Stamp, Stamped,
+};
+use crate::mcp::schema::Schema;
+use crate::mcp::session::Sessions;
+use crate::mcp::version::Version;
+use crate::mcp::{Method, method_not_found};
+use crate::rpc::{self, ErrorObject, Id, encode};
+use crate::workers::Workers;
+use listing::Listings;
+use serde::Serialize;
+
+/// What the server is and does.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) identity: Identity,
+    pub(crate) tools: HashMap<u64, ToolCode>,
+    pub(crate) resources: HashMap<u64, Handler<Resources>>,
+    pub(crate) templates: HashMap<u64, Handler<Resources>>,
+    pub(crate) prompts: HashMap<u64, Handler<Prompts>>,
+    pub(crate) completions: Option<Handler<Completions>>,
+    pub(crate) workers: Workers,
+    pub(crate) listings: Listings,
+    /// Whether classic callers get sessions.
+    pub(crate) sessions: bool,
+    /// Answers from the client that nobody had asked for.
+    pub(crate) unasked: u64,
+}
+
+/// How the server presents itself.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) info: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) capabilities: ServerCapabilities,
+    pub(crate) stamp: Arc<Stamp>,
+    /// Revisions served, newest first.
+    pub(crate) served: Vec<Version>,
+    pub(crate) cache: CacheHint,
+    pub(crate) cursors: CursorKey,
+    pub(crate) page_items: usize,
+}
+
+/// A tool's handler and its compiled schemas.
+#[derive(Debug)]
+pub(crate) struct ToolCode {
+    pub(crate) handler: Handler<Tools>,
+    pub(crate) input: Schema,
+    pub(crate) output: Option<Arc<Schema>>,
+}
+
+/// What the engine lends the application for one POST.
+pub(crate) struct Desk<'d> {
+    pub(crate) now: Instant,
+    pub(crate) seat: Seat,
+    pub(crate) reply: Reply,
+    pub(crate) passage: &'d mut Passage,
+    pub(crate) facts: Facts<'d>,
+    pub(crate) exchanges: &'d mut ExchangeRegistry,
+    pub(crate) sessions: &'d mut Sessions,
+    pub(crate) catalog: &'d Catalog,
+    pub(crate) mailbox: &'d Mailbox<Mail>,
+    pub(crate) mail_max: usize,
+    /// Where an answer is serialized.
+    pub(crate) body: &'d mut Vec<u8>,
+}
+
+/// What one request came to.
+pub(crate) enum Made {
+    /// The answer is in the desk's body.
+    Answered { error: Option<i64>, said: Vec<Vec<u8>>, session: Option<SessionId> },
+    /// The answer, an error, is in the desk's body, and HTTP has a status of its own for it.
+    Refused(Status),
+    /// A handler owes the answer.
+    Pending(ExchangeId),
+}
+
+impl App {
+    /// Does what one POST asks for.
+    pub(crate) fn work(
+        &mut self,
+        caller: Caller<'_>,
+        work: Work<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Answer {
+        match work {
+            Work::Request(ask) => self.single(caller, ask, desk),
+            Work::Batch(items) => self.batch(&caller, items, desk),
+            Work::Notification(note) => match self.note(&caller, &note, desk) {
+                Some(cancelled) => Answer::Cancel(cancelled),
+                None => accepted(),
+            },
+            Work::Response(response) => {
+                self.unasked_response(&response);
+                accepted()
+            }
+        }
+    }
+
+    fn single(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Answer {
+        let version = caller.version;
+        let stream_only = !caller.accepts.json;
+        let stream_now = !version.is_modern() && must_stream(&ask, desk.catalog);
+        desk.body.clear();
+        match self.ask(caller, ask, desk) {
+            Made::Pending(id) => Answer::Pending { id, stream_now },
+            Made::Refused(status) => Answer::Rpc(RpcAnswer {
+                status,
+                said: Vec::new(),
+                stream_only: false,
+                session: None,
+            }),
+            Made::Answered { error, said, session } => Answer::Rpc(RpcAnswer {
+                status: status_of(version, error),
+                said,
+                stream_only: stream_only || stream_now,
+                session,
+            }),
+        }
+    }
+
+    fn ask(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Made {
+        let result = match ask.known {
+            Some(Method::Initialize) => self.initialize(&caller, &ask, desk),
+            Some(Method::Discover) => self.discover(&caller, &ask, desk),
+            Some(Method::Ping) => Ok(self.answer(&caller, &ask.id, &EmptyResult::default(), desk)),
+            Some(Method::LoggingSetLevel) => self.set_level(&caller, &ask, desk),
+            Some(Method::ToolsList) => self.list_tools(&caller, &ask, desk),
+            Some(Method::PromptsList) => self.list_prompts(&caller, &ask, desk),
+            Some(Method::ResourcesList) => self.list_resources(&caller, &ask, desk),
+            Some(Method::ResourcesTemplatesList) => self.list_templates(&caller, &ask, desk),
+            Some(Method::ToolsCall) => return self.call_tool(caller, ask, desk),
+            Some(Method::ResourcesRead) => return self.read_resource(caller, ask, desk),
+            Some(Method::PromptsGet) => return self.get_prompt(caller, ask, desk),
+            Some(Method::Complete) => return self.complete(caller, ask, desk),
+            _ => Err(method_not_found(&ask.method)),
+        };
+        result.unwrap_or_else(|error| desk.fail(&ask.id, &error))
+    }
+
+    /// Runs the requests of a batch; their answers go out together.
+    fn batch(&mut self, caller: &Caller<'_>, items: Vec<Item<'_>>, desk: &mut Desk<'_>) -> Answer {
+        let Ok(whole) = desk.open(caller, Id::Number(0), Some(Batch::default())) else {
+            return Answer::Whole(Response::rpc_error(Status::UNAVAILABLE, None, &busy()));
+        };
+        let seat = std::mem::replace(&mut desk.seat, Seat::Part(whole));
+        let mut batch = Batch::default();
+        for item in items {
+            let waits = self.batch_item(caller, item, &mut batch.answers, desk);
+            batch.owed += usize::from(waits);
+        }
+        desk.seat = seat;
+        batch.owed += batch.answers.len();
+        if batch.owed == 0 {
+            desk.exchanges.close(whole);
+            return accepted();
+        }
+        if batch.owed == batch.answers.len() {
+            desk.exchanges.close(whole);
+            return Answer::Whole(Response::json(Status::OK, join(&batch)));
+        }
+        if let Some(exchange) = desk.exchanges.find(whole) {
+            exchange.batch = Some(batch);
+        }
+        Answer::Pending { id: whole, stream_now: false }
+    }
+
+    /// True when the item's answer will come later.
+    fn batch_item(
+        &mut self,
+        caller: &Caller<'_>,
+        item: Item<'_>,
+        answers: &mut Vec<Vec<u8>>,
+        desk: &mut Desk<'_>,
+    ) -> bool {
+        desk.body.clear();
+        match item {
+            Item::Request(ask) => {
+                // Progress would need a stream of its own; the batch is answered in one piece.
+                let caller = Caller { progress_token: None, log_level: None, ..caller.clone() };
+                if let Made::Pending(_) = self.ask(caller, ask, desk) {
+                    return true;
+                }
+            }
+            Item::Refused(id, error) => encode::write_error(desk.body, id.as_ref(), &error),
+            Item::Notification(note) => {
+                if let Some(cancelled) = self.note(caller, &note, desk) {
+                    desk.exchanges.cancel(cancelled);
+                }
+                return false;
+            }
+            Item::Response(response) => {
+                self.unasked_response(&response);
+                return false;
+            }
+        }
+        answers.push(desk.body.clone());
+        false
+    }
+
+    /// Takes a notification; the call it cancels, if it does. Unknown ones are ignored: nobody may
+    /// answer a notification.
+    fn note(
+        &mut self,
+        caller: &Caller<'_>,
+        note: &Note<'_>,
+        desk: &Desk<'_>,
+    ) -> Option<ExchangeId> {
+        if note.known != Some(Method::Cancelled) {
+            return None;
+        }
+        let call = Id::from_json(note.params.request_id?.get())?;
+        desk.exchanges.find_call(caller.session?, &call)
+    }
+
+    fn unasked_response(&mut self, response: &rpc::Response<'_>) {
+        self.unasked += 1;
+        log::warn!("a client answered {:?}, which nobody had asked it", response.id);
+    }
+
+    /// A result for this caller, serialized into the desk's body.
+    fn answer<R: Outcome>(
+        &self,
+        caller: &Caller<'_>,
+        id: &Id,
+        result: &R,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        let stamp = &self.identity.stamp;
+        let stamped = Stamped::new(result, caller.version, stamp).cache(self.identity.cache);
+        let stamped = if R::CACHEABLE { stamped } else { Stamped { cache: None, ..stamped } };
+        let error = write_result(desk.body, id, &stamped);
+        Made::Answered { error, said: Vec::new(), session: None }
+    }
+}
+
+/// Serializes a result; the code of the error that was written instead if it has no JSON form.
+fn write_result(body: &mut Vec<u8>, id: &Id, result: &impl Serialize) -> Option<i64> {
+    if encode::write_result(body, id, result) {
+        return None;
+    }
+    log::error!("a result has no JSON form and is answered as an internal error");
+    Some(rpc::INTERNAL_ERROR)
+}
+
+impl Desk<'_> {
+    /// An error, serialized into the body.
+    pub(crate) fn fail(&mut self, id: &Id, error: &ErrorObject) -> Made {
+        self.body.clear();
+        encode::write_error(self.body, Some(id), error);
+        Made::Answered { error: Some(error.code), said: Vec::new(), session: None }
+    }
+
+    /// An error with an HTTP status of its own.
+    pub(crate) fn refuse(&mut self, status: Status, id: &Id, error: &ErrorObject) -> Made {
+        self.fail(id, error);
+        Made::Refused(status)
+    }
+
+    /// Opens an exchange for a request whose answer comes later.
+    pub(crate) fn open(
+        &mut self,
+        caller: &Caller<'_>,
+        call: Id,
+        batch: Option<Batch>,
+    ) -> Result<ExchangeId, Busy> {
+        let head = std::mem::replace(&mut self.passage.head, ResponseHead::new(Status::OK));
+        self.exchanges.open(Exchange {
+            seat: self.seat,
+            call,
+            version: caller.version,
+            session: caller.session,
+            accepts: caller.accepts,
+            committed: Committed::Nothing,
+            on_disconnect: caller.version.rules().on_disconnect,
+            flags: Arc::new(Flags::default()),
+            reply: self.reply,
+            head,
+            facts: (self.facts.method, self.facts.path.into()),
+            batch,
+        })
+    }
+
+    /// The way back to an open exchange, for a handler on any thread.
+    pub(crate) fn poster(&mut self, exchange: ExchangeId) -> Poster {
+        let flags = self.exchanges.find(exchange).map(|open| Arc::clone(&open.flags));
+        Poster {
+            exchange,
+            mailbox: self.mailbox.clone(),
+            flags: flags.unwrap_or_default(),
+            mail_max: self.mail_max,
+        }
+    }
+}
+
+/// The context of a request that is served on the loop.
+pub(crate) fn context<'r>(
+    caller: Caller<'r>,
+    id: Id,
+    params: Option<&'r serde_json::value::RawValue>,
+) -> RequestContext<'r> {
+    let notifier = Notifier::new(&caller, Outlet::Buffer(Vec::new()));
+    RequestContext { caller, id, params: params.map(crate::exchange::Fragment::Borrowed), notifier }
+}
+
+/// Whether the answer must be an event stream, whatever comes of the call.
+fn must_stream(ask: &Ask<'_>, catalog: &Catalog) -> bool {
+    use crate::mcp::model::Streaming;
+    let name = ask.params.name.as_ref().map_or("", |name| name.as_str());
+    ask.known == Some(Method::ToolsCall)
+        && catalog
+            .tools
+            .find(name)
+            .is_some_and(|(_, entry)| entry.tool.streaming == Streaming::Required)
+}
+
+fn accepted() -> Answer {
+    Answer::Whole(Response::empty(Status::ACCEPTED))
+}
+
+fn busy() -> ErrorObject {
+    ErrorObject::new(rpc::INTERNAL_ERROR, "too many calls are running; try again later")
+}
+
+/// The error for a parameter that must be there.
+fn missing(member: &str) -> ErrorObject {
+    ErrorObject::invalid_params(format!("params.{member} is missing"))
+}
+
+/// Lets `Kind` implementations be named where only the trait is.
+type Output<K> = <K as Kind>::Output;

@@ -1,0 +1,174 @@
+//! Calls of tools, reads of resources, prompts, completions: from parameters to a handler.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::run::Run;
+use super::{App, Desk, Made, context, missing};
+use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
+use crate::exchange::{Caller, Fragment};
+use crate::filter::endpoint::Ask;
+use crate::mcp::model::{CallToolResult, CompleteParams, read_params};
+use crate::mcp::{method_not_found, resource_not_found};
+use crate::rpc::ErrorObject;
+
+impl App {
+    /// Runs a tool (revision 2026-07-28, Tools).
+    pub(super) fn call_tool(
+        &mut self,
+        caller: Caller<'_>,
+        ask: Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        let Some(name) = ask.params.name else {
+            return desk.fail(&ask.id, &missing("name"));
+        };
+        let code = desk.catalog.tools.find(name.as_str());
+        let Some(code) = code.and_then(|(seq, _)| self.tools.get_mut(&seq)) else {
+            let message = format!("there is no tool {:?}", crate::rpc::excerpt(name.as_str()));
+            return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
+        };
+        let arguments = ask.params.arguments;
+        if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+            let error = ErrorObject::invalid_params("params.arguments must be an object");
+            return desk.fail(&ask.id, &error);
+        }
+        let run = Run {
+            identity: &self.identity,
+            workers: &mut self.workers,
+            output: code.output.as_ref().map(Arc::clone),
+        };
+        let given = match arguments {
+            Some(given) => given,
+            None => empty_object(),
+        };
+        if let Err(reason) = code.input.check(given) {
+            // A model can mend its arguments, so it gets to read what is wrong with them.
+            let result = CallToolResult::error(reason);
+            return run.write::<Tools>(&caller, &ask.id, &result, desk);
+        }
+        let call = ToolCall {
+            name: name.0,
+            arguments: arguments.map(Fragment::Borrowed),
+            context: context(caller, ask.id, ask.raw_params),
+        };
+        run.run(&mut code.handler, call, desk)
+    }
+
+    /// Reads a resource, by its own URI first and by template otherwise.
+    pub(super) fn read_resource(
+        &mut self,
+        caller: Caller<'_>,
+        ask: Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        if self.identity.capabilities.resources.is_none() {
+            return desk.fail(&ask.id, &method_not_found(&ask.method));
+        }
+        let Some(uri) = ask.params.uri else {
+            return desk.fail(&ask.id, &missing("uri"));
+        };
+        let catalog = desk.catalog;
+        let direct = catalog.resources.find(uri.as_str()).map(|(seq, _)| seq);
+        let mut variables = Vec::new();
+        let handler = match direct {
+            Some(seq) => self.resources.get_mut(&seq),
+            None => catalog
+                .templates
+                .iter()
+                .find_map(|(seq, entry)| Some((seq, entry.pattern.matches(uri.as_str())?)))
+                .and_then(|(seq, found)| {
+                    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+                    variables = found.into_iter().map(owned).collect();
+                    self.templates.get_mut(&seq)
+                }),
+        };
+        let Some(handler) = handler else {
+            let error = resource_not_found(caller.version, uri.as_str());
+            return desk.fail(&ask.id, &error);
+        };
+        let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
+        let context = context(caller, ask.id, ask.raw_params);
+        run.run(handler, ResourceCall { uri: uri.0, variables, context }, desk)
+    }
+
+    /// Renders a prompt.
+    pub(super) fn get_prompt(
+        &mut self,
+        caller: Caller<'_>,
+        ask: Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        if self.identity.capabilities.prompts.is_none() {
+            return desk.fail(&ask.id, &method_not_found(&ask.method));
+        }
+        let Some(name) = ask.params.name else {
+            return desk.fail(&ask.id, &missing("name"));
+        };
+        let Some((seq, prompt)) = desk.catalog.prompts.find(name.as_str()) else {
+            let message = format!("there is no prompt {:?}", crate::rpc::excerpt(name.as_str()));
+            return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
+        };
+        let arguments = match prompt_arguments(ask.params.arguments) {
+            Ok(arguments) => arguments,
+            Err(error) => return desk.fail(&ask.id, &error),
+        };
+        let given = |wanted: &str| arguments.iter().any(|(name, _)| name == wanted);
+        if let Some(absent) = prompt.missing_argument(given) {
+            let message = format!("the prompt needs the argument {absent:?}");
+            return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
+        }
+        let Some(handler) = self.prompts.get_mut(&seq) else {
+            return desk.fail(&ask.id, &ErrorObject::internal());
+        };
+        let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
+        let context = context(caller, ask.id, ask.raw_params);
+        run.run(handler, PromptCall { name: name.0, arguments, context }, desk)
+    }
+
+    /// Completes an argument.
+    pub(super) fn complete(
+        &mut self,
+        caller: Caller<'_>,
+        ask: Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        let Some(handler) = &mut self.completions else {
+            return desk.fail(&ask.id, &method_not_found(&ask.method));
+        };
+        let params: CompleteParams<'_> = match read_params(ask.raw_params) {
+            Ok(params) => params,
+            Err(error) => return desk.fail(&ask.id, &error),
+        };
+        let argument = (params.argument.name.0.into_owned(), params.argument.value.0.into_owned());
+        let call = CompleteCall {
+            reference: params.r#ref,
+            argument,
+            settled: params.context.arguments,
+            context: context(caller, ask.id, ask.raw_params),
+        };
+        let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
+        run.run(handler, call, desk)
+    }
+}
+
+/// What absent arguments mean.
+fn empty_object() -> &'static RawValue {
+    serde_json::from_str("{}").expect("this is JSON")
+}
+
+type PromptArguments<'r> = Vec<(Cow<'r, str>, Cow<'r, str>)>;
+
+/// Prompt arguments are strings by the protocol's own definition.
+fn prompt_arguments(raw: Option<&RawValue>) -> Result<PromptArguments<'_>, ErrorObject> {
+    let Some(raw) = raw else {
+        return Ok(Vec::new());
+    };
+    let texts: std::collections::BTreeMap<crate::rpc::Text<'_>, crate::rpc::Text<'_>> =
+        serde_json::from_str(raw.get()).map_err(|_| {
+            ErrorObject::invalid_params("params.arguments must be an object of strings")
+        })?;
+    Ok(texts.into_iter().map(|(name, value)| (name.0, value.0)).collect())
+}

@@ -1,0 +1,125 @@
+//! What time does: every deadline of the engine.
+
+use std::time::{Duration, Instant};
+
+use super::{Clock, CloseReason, Due, Engine, Phase};
+use crate::filter::Response;
+use crate::http::Status;
+use crate::key::{ConnKey, ExchangeId};
+use crate::rpc::ErrorObject;
+
+impl<T> Engine<T> {
+    /// Starts the clock that ought to run for a connection, unless it runs already. An idle one
+    /// starts again with every request: that is a field store, and the timer entry that is out
+    /// re-arms itself when it fires early.
+    pub(super) fn set_clock(&mut self, key: ConnKey, now: Instant) {
+        let timeouts = &self.timeouts;
+        let Some(conn) =
+            self.conns.get_mut(key.index()).filter(|conn| conn.generation == key.generation())
+        else {
+            return;
+        };
+        let due = conn.due_clock();
+        if due == conn.clock && due != Clock::Idle && conn.deadline.is_some() {
+            return;
+        }
+        conn.clock = due;
+        conn.deadline = duration(timeouts, due).map(|patience| now + patience);
+        if let Some(deadline) = conn.deadline
+            && conn.armed.is_none_or(|armed| armed > deadline)
+        {
+            conn.armed = Some(deadline);
+            self.timers.arm(deadline, Due::Conn(key));
+        }
+    }
+
+    /// Fires what is due at `now`. A timer armed by a timer waits for its own time.
+    pub(super) fn fire_timers(&mut self, now: Instant) {
+        while let Some((armed, due)) = self.timers.pop_due(now) {
+            match due {
+                Due::Conn(key) => self.on_conn_timer(key, armed, now),
+                Due::KeepAlive(id) => self.on_keep_alive(id, now),
+                Due::Sessions => self.on_sessions_timer(now),
+                Due::Grace => self.abort(),
+            }
+        }
+    }
+
+    fn on_conn_timer(&mut self, key: ConnKey, armed: Instant, now: Instant) {
+        let Some(conn) = self.conn(key) else { return };
+        if conn.armed != Some(armed) {
+            return;
+        }
+        conn.armed = None;
+        match conn.deadline {
+            Some(deadline) if deadline <= now => self.on_time_up(key, now),
+            Some(deadline) => {
+                conn.armed = Some(deadline);
+                self.timers.arm(deadline, Due::Conn(key));
+            }
+            None => {}
+        }
+    }
+
+    fn on_time_up(&mut self, key: ConnKey, now: Instant) {
+        let Some(conn) = self.conn(key) else { return };
+        conn.deadline = None;
+        match conn.clock {
+            Clock::Idle => self.close(key, CloseReason::Idle),
+            Clock::Head | Clock::Body => self.refuse_slow_request(key, now),
+            Clock::Write => self.close(key, CloseReason::ReaderTooSlow),
+            Clock::Linger => self.close(key, CloseReason::AnsweredAndClosed),
+            Clock::Work => {}
+        }
+    }
+
+    fn refuse_slow_request(&mut self, key: ConnKey, now: Instant) {
+        let error = ErrorObject::invalid_request("the request did not come in time");
+        let response = Response::rpc_error(Status::REQUEST_TIMEOUT, None, &error);
+        self.answer_garbage(key, response);
+        if let Some(conn) = self.conn(key) {
+            conn.phase = Phase::Finishing;
+        }
+        self.set_clock(key, now);
+    }
+
+    /// A comment on a silent stream, so that nothing between here and the reader cuts it.
+    fn on_keep_alive(&mut self, id: ExchangeId, now: Instant) {
+        let Some(key) = self.attached(id) else { return };
+        if let Some(conn) = self.conn(key)
+            && let Some(writer) = &conn.stream
+        {
+            // A failing comment means that the stream has ended, and so has its need for one.
+            if writer.comment(&mut conn.output, "keep-alive").is_err() {
+                return;
+            }
+        }
+        self.make_dirty(key);
+        self.arm_keep_alive(id, now);
+    }
+
+    pub(super) fn arm_keep_alive(&mut self, id: ExchangeId, now: Instant) {
+        if self.timeouts.keep_alive > Duration::ZERO {
+            self.timers.arm(now + self.timeouts.keep_alive, Due::KeepAlive(id));
+        }
+    }
+
+    fn on_sessions_timer(&mut self, now: Instant) {
+        let ended = self.sessions.sweep(now);
+        if ended > 0 {
+            log::debug!("{ended} idle sessions ended");
+        }
+        self.timers.arm(now + self.sessions.sweep_interval(), Due::Sessions);
+    }
+}
+
+fn duration(timeouts: &crate::limits::Timeouts, clock: Clock) -> Option<Duration> {
+    match clock {
+        Clock::Idle => Some(timeouts.idle),
+        Clock::Head => Some(timeouts.head),
+        Clock::Body => Some(timeouts.body),
+        Clock::Write => Some(timeouts.write),
+        Clock::Linger => Some(timeouts.linger),
+        Clock::Work => None,
+    }
+}

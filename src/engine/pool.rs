@@ -1,0 +1,60 @@
+//! Buffers between their uses: an idle connection holds none.
+
+use crate::buf::ByteQueue;
+
+/// Empty buffers that are ready for use, so that a request costs no allocation and an idle
+/// connection no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    free: Vec<ByteQueue>,
+}
+
+/// Enough for most requests; larger ones grow.
+const FRESH_BYTES: usize = 16 * 1024;
+/// A buffer that grew beyond this is given back to the allocator.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// As many as the busiest turns need at once; the rest would only sit here.
+const KEPT_MAX: usize = 64;
+
+impl Pool {
+    /// Gives the queue memory if it has none.
+    pub(crate) fn equip(&mut self, queue: &mut ByteQueue) {
+        if queue.capacity() == 0 {
+            *queue = self.free.pop().unwrap_or_else(|| ByteQueue::with_capacity(FRESH_BYTES));
+        }
+    }
+
+    /// Takes the memory of an empty queue back.
+    pub(crate) fn collect(&mut self, queue: &mut ByteQueue) {
+        if !queue.is_empty() || queue.capacity() == 0 {
+            return;
+        }
+        let freed = std::mem::replace(queue, ByteQueue::new());
+        if freed.capacity() <= KEPT_BYTES_MAX && self.free.len() < KEPT_MAX {
+            self.free.push(freed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_round_and_large_buffers_do_not() {
+        let mut pool = Pool::default();
+        let mut queue = ByteQueue::new();
+        pool.equip(&mut queue);
+        queue.push(b"x");
+        pool.collect(&mut queue);
+        assert!(queue.capacity() > 0, "a queue in use keeps its memory");
+        queue.consume(1);
+        pool.collect(&mut queue);
+        assert_eq!((queue.capacity(), pool.free.len()), (0, 1));
+
+        queue.push(&vec![0; KEPT_BYTES_MAX + 1]);
+        queue.clear();
+        pool.collect(&mut queue);
+        assert_eq!((queue.capacity(), pool.free.len()), (0, 1));
+    }
+}

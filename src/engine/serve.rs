@@ -1,0 +1,233 @@
+//! Input to requests to answers, one connection at a time.
+
+use std::time::Instant;
+
+use super::answer::Answer;
+use super::app::Desk;
+use super::{CloseReason, Conn, Engine, Phase};
+use crate::exchange::Seat;
+use crate::filter::{AfterRefusal, Cx, Facts, Filter, Flow, Health, Inbound, Refusal, Response};
+use crate::http::{Decoded, HttpError, Reply, Status, write_continue};
+use crate::key::ConnKey;
+use crate::rpc::ErrorObject;
+
+/// What a step of serving left to do.
+enum Step {
+    /// Decode on: another request may be here.
+    Next,
+    /// Nothing more for now.
+    Rest,
+}
+
+impl<T> Engine<T> {
+    /// Serves what has been read: decodes requests, runs filters and handlers, appends answers.
+    /// Call it after every read. Never blocks and never writes to the transport.
+    pub fn receive(&mut self, key: ConnKey, now: Instant) {
+        let Some(conn) = self.conn(key) else { return };
+        if conn.phase == Phase::Lingering {
+            conn.input.clear();
+            return self.release(key);
+        }
+        let mut requests = 0;
+        while let Step::Next = self.step(key, now) {
+            requests += 1;
+            if requests == self.limits.turn.requests_max * STEPS_PER_REQUEST {
+                self.make_ready(key);
+                break;
+            }
+        }
+        self.release(key);
+        self.set_clock(key, now);
+    }
+
+    /// Says that the peer closed its side. An end of input is the only sign there is that a reader
+    /// left, so half-closed counts as gone.
+    pub fn receive_end(&mut self, key: ConnKey) {
+        let Some(conn) = self.conn(key) else { return };
+        let answered = matches!(conn.phase, Phase::Finishing | Phase::Lingering);
+        let reason =
+            if answered { CloseReason::AnsweredAndClosed } else { CloseReason::PeerClosed };
+        self.close(key, reason);
+    }
+
+    /// Fires due timers, handles mail posted before this call, and serves connections whose gate
+    /// has opened.
+    pub fn run(&mut self, now: Instant) {
+        self.fire_timers(now);
+        self.handle_mail(now);
+        let ready = std::mem::take(&mut self.ready);
+        for key in ready {
+            if let Some(conn) = self.conn(key) {
+                conn.queued = false;
+                self.receive(key, now);
+            }
+        }
+    }
+
+    fn step(&mut self, key: ConnKey, now: Instant) -> Step {
+        let limits = &self.limits;
+        let Some(conn) = self
+            .conns
+            .get_mut(key.index())
+            .filter(|conn| conn.generation == key.generation() && conn.phase == Phase::Open)
+        else {
+            return Step::Rest;
+        };
+        if conn.busy.is_some() {
+            if conn.input.len() > limits.gated_bytes_max {
+                self.close(key, CloseReason::GateOverflow);
+            }
+            return Step::Rest;
+        }
+        if conn.output.len() > limits.output_bytes_high {
+            return Step::Rest;
+        }
+        match conn.codec.decode(&mut conn.input, &limits.http) {
+            Ok(Decoded::Head) => self.on_head(key, now),
+            Ok(Decoded::Whole) => self.on_request(key, now),
+            Ok(Decoded::Incomplete) => self.on_incomplete(key),
+            Err(error) => self.on_garbage(key, error),
+        }
+    }
+
+    fn on_incomplete(&mut self, key: ConnKey) -> Step {
+        let Some(conn) = self.conn(key) else {
+            return Step::Rest;
+        };
+        if conn.codec.take_continue(&conn.input) {
+            self.pool_output(key);
+            if let Some(conn) = self.conn(key) {
+                write_continue(&mut conn.output);
+            }
+            self.make_dirty(key);
+        }
+        self.check_memory(key);
+        Step::Rest
+    }
+
+    /// Large bodies of many connections together may not exhaust the process.
+    fn check_memory(&mut self, key: ConnKey) {
+        let Some(conn) = self.conn(key) else { return };
+        if conn.input.len() <= LARGE_BYTES {
+            return;
+        }
+        self.buffered =
+            self.conns.iter().map(|(_, conn)| conn.input.capacity() + conn.output.capacity()).sum();
+        if self.buffered > self.limits.buffered_bytes_max {
+            let error = ErrorObject::invalid_request("the server is short of memory; try later");
+            let response = Response::rpc_error(Status::UNAVAILABLE, None, &error);
+            self.answer_garbage(key, response.field("Retry-After", "1"));
+        }
+    }
+
+    fn on_garbage(&mut self, key: ConnKey, error: HttpError) -> Step {
+        let object = ErrorObject::invalid_request(error.message);
+        self.answer_garbage(key, Response::rpc_error(error.status, None, &object));
+        Step::Rest
+    }
+
+    fn on_head(&mut self, key: ConnKey, now: Instant) -> Step {
+        let Self { conns, chain, catalog, sessions, health, limits, .. } = self;
+        let Some(conn) = conns.get_mut(key.index()) else {
+            return Step::Rest;
+        };
+        let Conn { input, codec, passage, peer, .. } = conn;
+        passage.clear();
+        let request = codec.request(input);
+        let mut cx = Cx {
+            now,
+            conn: key,
+            peer: *peer,
+            facts: Facts { method: request.method(), path: request.path() },
+            passage,
+            catalog,
+            sessions,
+            health: *health,
+        };
+        let refusal = if *health == Health::Draining && !is_probe(request.path()) {
+            Err(going_away())
+        } else {
+            chain.on_head(&request, &mut cx)
+        };
+        let Err(refusal) = refusal else {
+            return Step::Next;
+        };
+        let keep = refusal.then == AfterRefusal::Drain && codec.can_discard(&limits.http);
+        let reply = Reply::to(&request);
+        let reply = if keep { reply } else { reply.closing() };
+        self.answer_now(key, reply, refusal.response, now);
+        let Some(conn) = self.conn(key) else {
+            return Step::Rest;
+        };
+        conn.codec.discard_body(&mut conn.input);
+        Step::Next
+    }
+
+    fn on_request(&mut self, key: ConnKey, now: Instant) -> Step {
+        let Self {
+            conns, chain, catalog, sessions, health, exchanges, app, mailbox, scratch, ..
+        } = self;
+        let Some(conn) = conns.get_mut(key.index()) else {
+            return Step::Rest;
+        };
+        let Conn { input, codec, passage, peer, .. } = conn;
+        let request = codec.request(input);
+        let reply = Reply::to(&request);
+        let facts = Facts { method: request.method(), path: request.path() };
+        let mut cx =
+            Cx { now, conn: key, peer: *peer, facts, passage, catalog, sessions, health: *health };
+        let flow = chain.on_request(&request, &mut cx);
+        let answer = match flow {
+            Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
+            Flow::Reply(response) => Answer::Whole(response),
+            Flow::Dispatch(inbound) => {
+                let Inbound { caller, work } = inbound;
+                let mut desk = Desk {
+                    now,
+                    seat: Seat::Attached(key),
+                    reply,
+                    passage,
+                    facts,
+                    exchanges,
+                    sessions,
+                    catalog,
+                    mailbox,
+                    mail_max: self.limits.mail_max,
+                    body: scratch,
+                };
+                app.work(caller, work, &mut desk)
+            }
+        };
+        self.settle(key, reply, answer, now);
+        let Some(conn) = self.conn(key) else {
+            return Step::Rest;
+        };
+        conn.codec.finish(&mut conn.input);
+        Step::Next
+    }
+
+    /// Gives the output memory before something is appended to it.
+    pub(super) fn pool_output(&mut self, key: ConnKey) {
+        if let Some(conn) =
+            self.conns.get_mut(key.index()).filter(|conn| conn.generation == key.generation())
+        {
+            self.pool.equip(&mut conn.output);
+        }
+    }
+}
+
+/// Each request takes one step for its head and one for the whole of it.
+const STEPS_PER_REQUEST: usize = 2;
+/// Below this a connection is not worth counting.
+const LARGE_BYTES: usize = 256 * 1024;
+
+fn is_probe(path: &str) -> bool {
+    use crate::filter::routing::{ALIVE_PATHS, READY_PATHS, normal};
+    let path = normal(path);
+    ALIVE_PATHS.contains(&path) || READY_PATHS.contains(&path)
+}
+
+fn going_away() -> Refusal {
+    let error = ErrorObject::invalid_request("the server is shutting down");
+    Refusal::close(Response::rpc_error(Status::UNAVAILABLE, None, &error))
+}

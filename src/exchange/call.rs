@@ -1,0 +1,424 @@
+//! What a handler learns about its request and its caller, and how it speaks before it answers.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::responder::Mail;
+use crate::guard::guarded;
+use crate::key::{ExchangeId, Principal, SessionId};
+use crate::mailbox::Mailbox;
+use crate::mcp::designation::member;
+use crate::mcp::model::{ClientCapabilities, Implementation, LogLevel, Progress, ProgressToken};
+use crate::mcp::notification;
+use crate::mcp::version::{Era, Version};
+use crate::rpc::{self, encode};
+
+/// Which kinds of answer the caller can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepts {
+    /// A single JSON document.
+    pub json: bool,
+    /// An event stream.
+    pub stream: bool,
+}
+
+impl Accepts {
+    /// A caller that reads either kind.
+    #[must_use]
+    pub fn both() -> Self {
+        Self { json: true, stream: true }
+    }
+}
+
+/// A JSON fragment that is borrowed from the request or shared with a session.
+#[derive(Debug, Clone)]
+pub(crate) enum Fragment<'a> {
+    Borrowed(&'a RawValue),
+    Shared(Arc<RawValue>),
+}
+
+impl Fragment<'_> {
+    pub(crate) fn into_shared(self) -> Fragment<'static> {
+        Fragment::Shared(match self {
+            Fragment::Borrowed(raw) => Arc::from(raw.to_owned()),
+            Fragment::Shared(raw) => raw,
+        })
+    }
+}
+
+impl Deref for Fragment<'_> {
+    type Target = RawValue;
+
+    fn deref(&self) -> &RawValue {
+        match self {
+            Fragment::Borrowed(raw) => raw,
+            Fragment::Shared(raw) => raw,
+        }
+    }
+}
+
+/// What a request said about the one who sent it.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller<'a> {
+    pub(crate) version: Version,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) accepts: Accepts,
+    pub(crate) meta: Option<Fragment<'a>>,
+    pub(crate) client_info: Option<Fragment<'a>>,
+    pub(crate) capabilities: Option<Fragment<'a>>,
+    /// Messages below it are not wanted; none means that no message is.
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) progress_token: Option<ProgressToken>,
+}
+
+impl Caller<'_> {
+    pub(crate) fn into_shared(self) -> Caller<'static> {
+        Caller {
+            meta: self.meta.map(Fragment::into_shared),
+            client_info: self.client_info.map(Fragment::into_shared),
+            capabilities: self.capabilities.map(Fragment::into_shared),
+            ..Caller {
+                version: self.version,
+                session: self.session,
+                principal: self.principal,
+                peer: self.peer,
+                accepts: self.accepts,
+                meta: None,
+                client_info: None,
+                capabilities: None,
+                log_level: self.log_level,
+                progress_token: self.progress_token,
+            }
+        }
+    }
+}
+
+/// Everything about a request that is not its own parameters: the caller, the metadata, and the
+/// way to report progress and log messages before the answer.
+///
+/// Every kind of call dereferences to it.
+#[derive(Debug)]
+pub struct RequestContext<'a> {
+    pub(crate) caller: Caller<'a>,
+    pub(crate) id: rpc::Id,
+    pub(crate) params: Option<Fragment<'a>>,
+    pub(crate) notifier: Notifier,
+}
+
+impl<'a> RequestContext<'a> {
+    /// The protocol revision this request is served under.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.caller.version
+    }
+
+    /// The request's JSON-RPC id.
+    #[must_use]
+    pub fn id(&self) -> &rpc::Id {
+        &self.id
+    }
+
+    /// The caller's classic session; none in the modern era and on a server without sessions.
+    #[must_use]
+    pub fn session_id(&self) -> Option<SessionId> {
+        self.caller.session
+    }
+
+    /// Who the caller is, if an authentication hook is installed.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.caller.principal.as_ref()
+    }
+
+    /// The address of the connection; none when the engine runs without sockets.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.caller.peer
+    }
+
+    /// What the client says it is. Self-reported: for display and logs, never for decisions.
+    #[must_use]
+    pub fn client_info(&self) -> Option<Implementation> {
+        serde_json::from_str(self.caller.client_info.as_ref()?.get()).ok()
+    }
+
+    /// What the client declared it can do; nothing when it declared nothing readable.
+    #[must_use]
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        self.caller
+            .capabilities
+            .as_ref()
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default()
+    }
+
+    /// The request's `_meta` object as it came, unknown keys included.
+    #[must_use]
+    pub fn meta(&self) -> Option<&RawValue> {
+        self.caller.meta.as_deref()
+    }
+
+    /// One value of the request's `_meta`; none if it is absent or not of this type.
+    #[must_use]
+    pub fn meta_value<T: for<'de> Deserialize<'de>>(&self, key: &str) -> Option<T> {
+        serde_json::from_str(member(self.meta()?, key)?.get()).ok()
+    }
+
+    /// The request's whole `params` as they came, unknown members included.
+    #[must_use]
+    pub fn params(&self) -> Option<&RawValue> {
+        self.params.as_deref()
+    }
+
+    /// The token under which the caller wants to hear of progress, if it does.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&ProgressToken> {
+        self.caller.progress_token.as_ref()
+    }
+
+    /// Reports progress; see [`Progress`]. Dropped when the caller did not ask for it, cannot read
+    /// a stream, or the value does not exceed the one before.
+    pub fn progress(&mut self, progress: &Progress) -> Flowing {
+        self.notifier.progress(progress)
+    }
+
+    /// Sends a log message to the caller; dropped below the level the caller asked for.
+    ///
+    /// Must not carry credentials or personal data.
+    pub fn log(&mut self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) -> Flowing {
+        self.notifier.log(level, logger, data)
+    }
+
+    /// True once nobody waits for the answer any more; long work should stop.
+    ///
+    /// Always false in a direct handler: the loop hears of nothing while that runs.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.notifier.is_cancelled()
+    }
+
+    pub(crate) fn into_shared(self) -> RequestContext<'static> {
+        RequestContext {
+            caller: self.caller.into_shared(),
+            id: self.id,
+            params: self.params.map(Fragment::into_shared),
+            notifier: self.notifier,
+        }
+    }
+}
+
+/// Whether the caller keeps up with the messages it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flowing {
+    /// There is room for more.
+    Freely,
+    /// The caller or the loop is behind; a considerate handler reports less often.
+    Slow,
+}
+
+/// What an exchange shares with the handler that works on it.
+#[derive(Default)]
+pub(crate) struct Flags {
+    cancelled: AtomicBool,
+    slow: AtomicBool,
+    hooks: Mutex<Vec<Hook>>,
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+impl Flags {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Fires the token. Every hook runs once, however often this is called.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        // Taken out first: a hook may add another one.
+        let hooks = std::mem::take(&mut *self.hooks.lock().expect("no holder of this lock panics"));
+        for hook in hooks {
+            if guarded(hook).is_err() {
+                log::error!("a cancellation hook panicked");
+            }
+        }
+    }
+
+    /// Adds a hook; one that comes too late runs at once.
+    pub(crate) fn on_cancel(&self, hook: Hook) {
+        {
+            let mut hooks = self.hooks.lock().expect("no holder of this lock panics");
+            hooks.push(hook);
+        }
+        if self.is_cancelled() {
+            self.cancel();
+        }
+    }
+
+    pub(crate) fn set_slow(&self, slow: bool) {
+        self.slow.store(slow, Ordering::Relaxed);
+    }
+
+    fn flowing(&self) -> Flowing {
+        if self.slow.load(Ordering::Relaxed) { Flowing::Slow } else { Flowing::Freely }
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flags").field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// Where the messages of a running request go.
+#[derive(Debug)]
+pub(crate) enum Outlet {
+    /// The caller cannot hear them.
+    Deaf,
+    /// A direct handler: they are framed when it returns.
+    Buffer(Vec<Vec<u8>>),
+    /// A handler that may be on another thread.
+    Post(Poster),
+}
+
+/// The way from a handler's thread to its exchange.
+#[derive(Debug, Clone)]
+pub(crate) struct Poster {
+    pub(crate) exchange: ExchangeId,
+    pub(crate) mailbox: Mailbox<Mail>,
+    pub(crate) flags: Arc<Flags>,
+    pub(crate) mail_max: usize,
+}
+
+/// Turns progress and log calls into notifications, and drops those nobody may hear.
+#[derive(Debug)]
+pub(crate) struct Notifier {
+    outlet: Outlet,
+    token: Option<ProgressToken>,
+    level: Option<LogLevel>,
+    last: Option<f64>,
+}
+
+impl Notifier {
+    pub(crate) fn new(caller: &Caller<'_>, outlet: Outlet) -> Self {
+        let outlet = if caller.accepts.stream { outlet } else { Outlet::Deaf };
+        Self { outlet, token: caller.progress_token.clone(), level: caller.log_level, last: None }
+    }
+
+    /// Takes what a direct handler said.
+    pub(crate) fn take_buffered(&mut self) -> Vec<Vec<u8>> {
+        match &mut self.outlet {
+            Outlet::Buffer(messages) => std::mem::take(messages),
+            Outlet::Deaf | Outlet::Post(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn progress(&mut self, progress: &Progress) -> Flowing {
+        let Some(token) = &self.token else {
+            return Flowing::Freely;
+        };
+        // The protocol wants every value to exceed the one before; NaN exceeds nothing.
+        let rises = self.last.is_none_or(|last| progress.progress > last);
+        if !rises || !progress.progress.is_finite() || matches!(self.outlet, Outlet::Deaf) {
+            return self.flowing();
+        }
+        let mut message = Vec::new();
+        let params = ProgressParams { progress_token: token, progress };
+        if !encode::write_notification(&mut message, notification::PROGRESS, &params) {
+            return self.flowing();
+        }
+        self.last = Some(progress.progress);
+        self.send(message)
+    }
+
+    pub(crate) fn log(
+        &mut self,
+        level: LogLevel,
+        logger: Option<&str>,
+        data: &impl Serialize,
+    ) -> Flowing {
+        let wanted = self.level.is_some_and(|threshold| level >= threshold);
+        if !wanted || matches!(self.outlet, Outlet::Deaf) {
+            return self.flowing();
+        }
+        let mut message = Vec::new();
+        let params = LogParams { level, logger, data };
+        if !encode::write_notification(&mut message, notification::MESSAGE, &params) {
+            log::error!("a log message has no JSON form and is not sent");
+            return self.flowing();
+        }
+        self.send(message)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        match &self.outlet {
+            Outlet::Post(poster) => poster.flags.is_cancelled(),
+            Outlet::Deaf | Outlet::Buffer(_) => false,
+        }
+    }
+
+    fn send(&mut self, message: Vec<u8>) -> Flowing {
+        match &mut self.outlet {
+            Outlet::Deaf => Flowing::Freely,
+            Outlet::Buffer(messages) => {
+                messages.push(message);
+                Flowing::Freely
+            }
+            Outlet::Post(poster) => poster.post(message),
+        }
+    }
+
+    fn flowing(&self) -> Flowing {
+        match &self.outlet {
+            Outlet::Post(poster) => poster.flags.flowing(),
+            Outlet::Deaf | Outlet::Buffer(_) => Flowing::Freely,
+        }
+    }
+}
+
+impl Poster {
+    /// Posts a notification, unless the loop is so far behind that it would only pile up.
+    fn post(&self, message: Vec<u8>) -> Flowing {
+        if self.flags.is_cancelled() {
+            return Flowing::Freely;
+        }
+        if self.mailbox.len() >= self.mail_max {
+            return Flowing::Slow;
+        }
+        self.mailbox.post(Mail::Event { id: self.exchange, message });
+        self.flags.flowing()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProgressParams<'a> {
+    progress_token: &'a ProgressToken,
+    #[serde(flatten)]
+    progress: &'a Progress,
+}
+
+#[derive(Serialize)]
+struct LogParams<'a, D> {
+    level: LogLevel,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logger: Option<&'a str>,
+    data: &'a D,
+}
+
+/// The level from which messages are sent to a caller that never chose one: a classic session
+/// hears what is worth knowing, a modern request hears nothing it did not ask for.
+pub(crate) fn default_log_level(version: Version) -> Option<LogLevel> {
+    match version.rules().era {
+        Era::Classic => Some(LogLevel::Info),
+        Era::Modern => None,
+    }
+}

@@ -1,0 +1,315 @@
+//! The MCP endpoint: Streamable HTTP of every revision. Turns a whole HTTP request into messages
+//! for the application, or into the refusal its revision asks for.
+//!
+//! Both eras are served on one path. Which rules hold for a request is settled by the request
+//! alone: what its body says, then what its `MCP-Protocol-Version` field says. Nothing is inferred
+//! from an earlier request on the connection.
+
+mod accept;
+mod classic;
+mod modern;
+
+use std::borrow::Cow;
+
+use super::{Cx, Filter, Flow, Refusal, Response};
+use crate::exchange::{Accepts, Caller};
+use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
+use crate::mcp::params::{Meta, Params};
+use crate::mcp::version::{self, Version};
+use crate::mcp::{self, method_not_found};
+use crate::rpc::{self, Body, ErrorObject, Id, Message};
+
+pub(crate) use accept::accepts;
+
+/// Header fields of the protocol.
+pub(crate) mod header {
+    /// The revision a request is sent under.
+    pub(crate) const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
+    /// The classic session a request belongs to.
+    pub(crate) const SESSION_ID: &str = "Mcp-Session-Id";
+    /// Mirrors the method of the body.
+    pub(crate) const METHOD: &str = "Mcp-Method";
+    /// Mirrors the name or URI in the body.
+    pub(crate) const NAME: &str = "Mcp-Name";
+    /// Begins the name of every header that mirrors an argument.
+    pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
+}
+
+/// The filter that serves the endpoint's paths.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// Without trailing slashes.
+    pub(crate) paths: Vec<String>,
+    /// Revisions served, newest first.
+    pub(crate) served: Vec<Version>,
+    /// Whether classic callers get sessions.
+    pub(crate) sessions: bool,
+    pub(crate) json_depth_max: usize,
+    /// Whether callers without chunked framing get streams.
+    pub(crate) http10: Http10Streams,
+}
+
+/// What one POST asks of the application.
+#[derive(Debug)]
+pub struct Inbound<'r> {
+    pub(crate) caller: Caller<'r>,
+    pub(crate) work: Work<'r>,
+}
+
+/// The messages of one POST.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "boxing would cost every call an allocation")]
+pub(crate) enum Work<'r> {
+    Request(Ask<'r>),
+    /// Requests of a batch and refusals of its unreadable parts, and whether only notifications
+    /// and responses came.
+    Batch(Vec<Item<'r>>),
+    Notification(Note<'r>),
+    Response(rpc::Response<'r>),
+}
+
+/// One member of a batch.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a batch is rare and short")]
+pub(crate) enum Item<'r> {
+    Request(Ask<'r>),
+    Refused(Option<Id>, ErrorObject),
+    Notification(Note<'r>),
+    Response(rpc::Response<'r>),
+}
+
+/// One request, with the members of its params that the protocol reads.
+#[derive(Debug)]
+pub(crate) struct Ask<'r> {
+    pub(crate) id: Id,
+    pub(crate) method: Cow<'r, str>,
+    /// None for a method that this era does not have.
+    pub(crate) known: Option<mcp::Method>,
+    pub(crate) raw_params: Option<&'r serde_json::value::RawValue>,
+    pub(crate) params: Params<'r>,
+}
+
+/// One notification.
+#[derive(Debug)]
+pub(crate) struct Note<'r> {
+    pub(crate) known: Option<mcp::Method>,
+    pub(crate) params: Params<'r>,
+}
+
+/// What the version field of a request says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VersionField<'r> {
+    Absent,
+    /// Empty, doubled or not text: never a version.
+    Broken,
+    Names(&'r str),
+}
+
+impl<'r> VersionField<'r> {
+    fn read(request: &Request<'r>) -> Self {
+        let mut values = request.fields_named(header::PROTOCOL_VERSION);
+        let Some(value) = values.next() else {
+            return Self::Absent;
+        };
+        match std::str::from_utf8(value) {
+            Ok(text) if !text.is_empty() && values.next().is_none() => Self::Names(text),
+            _ => Self::Broken,
+        }
+    }
+
+    fn is_modern(self) -> bool {
+        matches!(self, Self::Names(text) if version::is_modern_str(text))
+    }
+}
+
+/// Whether a request's version field names a revision without sessions and GET streams.
+pub(crate) fn names_modern_revision(request: &Request<'_>) -> bool {
+    VersionField::read(request).is_modern()
+}
+
+impl Filter for Endpoint {
+    fn on_head(&mut self, request: &Request<'_>, _cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        if !self.serves(request) || request.method() != Method::Post {
+            return Ok(());
+        }
+        check_content(request).map_err(Refusal::drain)
+    }
+
+    fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
+        if !self.serves(request) {
+            return Flow::Next;
+        }
+        match request.method() {
+            Method::Post => match self.on_post(request, cx) {
+                Ok(inbound) => Flow::Dispatch(inbound),
+                Err(response) => Flow::Reply(response),
+            },
+            Method::Delete => Flow::Reply(self.on_delete(request, cx)),
+            _ => Flow::Next,
+        }
+    }
+
+    fn on_response(&mut self, _head: &mut ResponseHead, _cx: &mut Cx<'_>) {}
+}
+
+impl Endpoint {
+    fn serves(&self, request: &Request<'_>) -> bool {
+        let path = super::routing::normal(request.path());
+        self.paths.iter().any(|known| known == path)
+    }
+
+    fn on_post<'r>(&self, request: &Request<'r>, cx: &mut Cx<'_>) -> Result<Inbound<'r>, Response> {
+        let body = rpc::decode(request.body(), self.json_depth_max)
+            .map_err(|bad| bad_request(bad.id.as_ref(), &bad.error))?;
+        let post =
+            Post { request, field: VersionField::read(request), accepts: self.readable(request) };
+        match body {
+            Body::Single(Message::Request(message)) => self.on_ask(&post, message, cx),
+            Body::Single(Message::Notification(message)) => self.on_note(&post, message, cx),
+            Body::Single(Message::Response(message)) => self.on_reply(&post, message, cx),
+            Body::Batch(items) => self.classic_batch(&post, items, cx),
+        }
+    }
+
+    fn on_ask<'r>(
+        &self,
+        post: &Post<'_, 'r>,
+        message: rpc::Request<'r>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Inbound<'r>, Response> {
+        let read =
+            Params::read(message.params).and_then(|params| Ok((Meta::read(params.meta)?, params)));
+        let (meta, params) = match read {
+            Ok(read) => read,
+            Err(reason) => {
+                let error = ErrorObject::invalid_params(reason);
+                let modern = post.field.is_modern();
+                let status = if modern { Status::BAD_REQUEST } else { Status::OK };
+                return Err(Response::rpc_error(status, Some(&message.id), &error));
+            }
+        };
+        let method = mcp::Method::parse(&message.method);
+        let handshake = method == Some(mcp::Method::Initialize);
+        let ask = Ask {
+            id: message.id,
+            method: message.method,
+            known: method,
+            raw_params: message.params,
+            params,
+        };
+        // A handshake negotiates in its body; its field may name a revision we never heard of.
+        let modern = meta.protocol_version.is_some() || (post.field.is_modern() && !handshake);
+        if modern {
+            self.modern_ask(post, ask, meta, cx)
+        } else {
+            self.classic_ask(post, ask, meta, cx)
+        }
+    }
+
+    fn on_note<'r>(
+        &self,
+        post: &Post<'_, 'r>,
+        message: rpc::Notification<'r>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Inbound<'r>, Response> {
+        // Malformed parameters of a notification are ignored like unknown ones: nobody may answer.
+        let params = Params::read(message.params).unwrap_or_default();
+        let meta = Meta::read(params.meta).unwrap_or_default();
+        let note = Note { known: mcp::Method::parse(&message.method), params };
+        let caller = if meta.protocol_version.is_some() || post.field.is_modern() {
+            self.modern_bystander(post, &meta, cx)?
+        } else {
+            self.classic_caller(post, None, cx)?
+        };
+        Ok(Inbound { caller, work: Work::Notification(note) })
+    }
+
+    fn on_reply<'r>(
+        &self,
+        post: &Post<'_, 'r>,
+        message: rpc::Response<'r>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Inbound<'r>, Response> {
+        if post.field.is_modern() {
+            let error = ErrorObject::invalid_request(
+                "this revision has no requests from server to client, so there is nothing to answer",
+            );
+            return Err(bad_request(None, &error));
+        }
+        let caller = self.classic_caller(post, None, cx)?;
+        Ok(Inbound { caller, work: Work::Response(message) })
+    }
+
+    /// What the caller accepts and this server can frame for it.
+    fn readable(&self, request: &Request<'_>) -> Accepts {
+        let accepts = accepts(request);
+        let framed =
+            request.version() == HttpVersion::Http11 || self.http10 == Http10Streams::Allow;
+        Accepts { stream: accepts.stream && framed, ..accepts }
+    }
+
+    /// Revisions a refused caller may use instead.
+    fn unsupported(&self, id: Option<&Id>, requested: &str) -> Response {
+        bad_request(id, &mcp::unsupported_version(&self.served, requested))
+    }
+}
+
+/// One POST and what its fields say.
+struct Post<'q, 'r> {
+    request: &'q Request<'r>,
+    field: VersionField<'r>,
+    accepts: Accepts,
+}
+
+/// Both kinds of mistake in the body's own labels (RFC 9110 sections 8.3 and 8.4).
+fn check_content(request: &Request<'_>) -> Result<(), Response> {
+    let refuse = |message: &'static str| {
+        let error = ErrorObject::invalid_request(message);
+        Err(Response::rpc_error(Status::UNSUPPORTED_MEDIA_TYPE, None, &error))
+    };
+    if !request.field_str("content-type").is_some_and(accept::is_json) {
+        return refuse("the body must be application/json in UTF-8");
+    }
+    match request.field_str("content-encoding") {
+        None => Ok(()),
+        Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(()),
+        Some(_) => refuse("the body must not be compressed"),
+    }
+}
+
+fn bad_request(id: Option<&Id>, error: &ErrorObject) -> Response {
+    Response::rpc_error(Status::BAD_REQUEST, id, error)
+}
+
+/// 406: the caller reads no kind of answer that this request can have.
+fn not_acceptable(id: Option<&Id>, message: &'static str) -> Response {
+    Response::rpc_error(Status::NOT_ACCEPTABLE, id, &ErrorObject::invalid_request(message))
+}
+
+/// A tool that must stream, called by somebody who cannot read a stream.
+fn check_framing(ask: &Ask<'_>, post: &Post<'_, '_>, cx: &Cx<'_>) -> Result<(), Response> {
+    let accepts = post.accepts;
+    if !accepts.json && !accepts.stream {
+        let message = "Accept must list application/json or text/event-stream";
+        return Err(not_acceptable(Some(&ask.id), message));
+    }
+    if accepts.stream || ask.known != Some(mcp::Method::ToolsCall) {
+        return Ok(());
+    }
+    let name = ask.params.name.as_ref().map_or("", |name| name.as_str());
+    match cx.catalog.tools.find(name) {
+        Some((_, entry)) if entry.tool.streaming == mcp::model::Streaming::Required => {
+            if post.request.version() == HttpVersion::Http10 {
+                return Err(Response::stream_needs_http_1_1());
+            }
+            let message = "this tool answers with an event stream; accept text/event-stream";
+            Err(not_acceptable(Some(&ask.id), message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 404 with the request's id: how a modern server says that it does not have a method.
+fn unknown_method(ask: &Ask<'_>) -> Response {
+    Response::rpc_error(Status::NOT_FOUND, Some(&ask.id), &method_not_found(&ask.method))
+}

@@ -1,0 +1,244 @@
+//! Everything between the codec and the application: filters over parsed requests.
+//!
+//! A filter sees a request twice: when its head is there, where it can only let it pass or refuse
+//! it, and when it is whole, where it decides. Whatever a filter wants done is a value it returns;
+//! it reaches nothing but what [`Cx`] lends it. User filters come first, then security, routing
+//! and the MCP endpoint; all are the same kind of thing, and a [`Chain`] is itself a filter.
+
+mod composite;
+pub(crate) mod endpoint;
+mod response;
+pub(crate) mod routing;
+pub mod security;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+pub use composite::Chain;
+pub use response::Response;
+
+pub(crate) use endpoint::Inbound;
+
+use crate::http::{Method, Request, ResponseHead, Status};
+use crate::key::{ConnKey, Principal};
+use crate::mcp::catalog::Catalog;
+use crate::mcp::session::Sessions;
+
+/// One stage between the codec and the application.
+///
+/// There are no default bodies: a filter that wraps another must forward all three moments, and
+/// forgetting one does not compile. Closures become filters through [`on_head`] and
+/// [`on_request`].
+pub trait Filter {
+    /// The head is there, the body may not be. Refuse here what must not cost a buffered body.
+    ///
+    /// # Errors
+    ///
+    /// The refusal to answer with; no later filter sees the request.
+    fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal>;
+
+    /// The request is whole.
+    fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r>;
+
+    /// A response starts. Called in reverse order, also for refusals of later filters; may add
+    /// fields, may not refuse. For a deferred answer this is long after `on_request` returned.
+    fn on_response(&mut self, head: &mut ResponseHead, cx: &mut Cx<'_>);
+}
+
+/// What becomes of a whole request.
+#[derive(Debug)]
+#[must_use]
+#[expect(clippy::large_enum_variant, reason = "boxing would cost every call an allocation")]
+pub enum Flow<'r> {
+    /// Not for this filter: the next one decides. Behind the last one it is a 404.
+    Next,
+    /// Answer with this; no later filter sees the request.
+    Reply(Response),
+    /// Hand these messages to the application. Made by the MCP endpoint only.
+    Dispatch(Inbound<'r>),
+}
+
+/// The answer to a request that is turned away at its head.
+#[derive(Debug)]
+#[must_use]
+pub struct Refusal {
+    /// What the peer is told.
+    pub response: Response,
+    /// What becomes of the body and the connection.
+    pub then: AfterRefusal,
+}
+
+/// What happens to a connection after a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterRefusal {
+    /// The body is read and thrown away, and the next request is served.
+    Drain,
+    /// The connection is closed once the refusal is sent.
+    Close,
+}
+
+impl Refusal {
+    /// Refuses and keeps the connection.
+    pub fn drain(response: Response) -> Self {
+        Self { response, then: AfterRefusal::Drain }
+    }
+
+    /// Refuses and closes the connection.
+    pub fn close(response: Response) -> Self {
+        Self { response, then: AfterRefusal::Close }
+    }
+}
+
+/// What a filter may look at and touch while it decides.
+pub struct Cx<'a> {
+    /// The instant of this turn; filters never read a clock.
+    pub now: Instant,
+    pub(crate) conn: ConnKey,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) facts: Facts<'a>,
+    pub(crate) passage: &'a mut Passage,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) health: Health,
+}
+
+/// Which request a response belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+}
+
+impl Cx<'_> {
+    /// The address of the connection; none when the engine runs without sockets.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// The method of the request that is being decided or answered.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.facts.method
+    }
+
+    /// The path of the request that is being decided or answered, without its query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.facts.path
+    }
+
+    /// Names the connection, for filters that keep state per connection.
+    #[must_use]
+    pub fn connection(&self) -> ConnKey {
+        self.conn
+    }
+
+    /// Who the caller is, once an authentication hook has said so.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.passage.principal.as_ref()
+    }
+
+    /// Says who the caller is.
+    pub fn set_principal(&mut self, principal: Principal) {
+        self.passage.principal = Some(principal);
+    }
+
+    /// Adds a field to whatever response this request gets, refusals and streams included.
+    pub fn response_field(&mut self, name: &str, value: &str) {
+        self.passage.head.field(name, value);
+    }
+}
+
+impl fmt::Debug for Cx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("conn", &self.conn)
+            .field("facts", &self.facts)
+            .field("passage", &self.passage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the filters have settled about the request in hand, from its head to its response.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    pub(crate) principal: Option<Principal>,
+    /// Fields for the response; its status is settled last.
+    pub(crate) head: ResponseHead,
+}
+
+impl Passage {
+    pub(crate) fn new() -> Self {
+        Self { principal: None, head: ResponseHead::new(Status::OK) }
+    }
+
+    /// Forgets the request, keeping the buffers.
+    pub(crate) fn clear(&mut self) {
+        self.principal = None;
+        self.head.reset(Status::OK);
+    }
+}
+
+/// What a probe is told about the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// Not yet serving.
+    Starting,
+    /// Serving.
+    Serving,
+    /// Finishing what it has, taking nothing new.
+    Draining,
+}
+
+/// A filter that looks at heads only.
+pub fn on_head<F>(decide: F) -> impl Filter
+where
+    F: FnMut(&Request<'_>, &mut Cx<'_>) -> Result<(), Refusal>,
+{
+    HeadFilter(decide)
+}
+
+/// A filter that decides about whole requests only.
+pub fn on_request<F>(decide: F) -> impl Filter
+where
+    F: FnMut(&Request<'_>, &mut Cx<'_>) -> Option<Response>,
+{
+    RequestFilter(decide)
+}
+
+struct HeadFilter<F>(F);
+
+impl<F> Filter for HeadFilter<F>
+where
+    F: FnMut(&Request<'_>, &mut Cx<'_>) -> Result<(), Refusal>,
+{
+    fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        (self.0)(request, cx)
+    }
+
+    fn on_request<'r>(&mut self, _request: &Request<'r>, _cx: &mut Cx<'_>) -> Flow<'r> {
+        Flow::Next
+    }
+
+    fn on_response(&mut self, _head: &mut ResponseHead, _cx: &mut Cx<'_>) {}
+}
+
+struct RequestFilter<F>(F);
+
+impl<F> Filter for RequestFilter<F>
+where
+    F: FnMut(&Request<'_>, &mut Cx<'_>) -> Option<Response>,
+{
+    fn on_head(&mut self, _request: &Request<'_>, _cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
+        (self.0)(request, cx).map_or(Flow::Next, Flow::Reply)
+    }
+
+    fn on_response(&mut self, _head: &mut ResponseHead, _cx: &mut Cx<'_>) {}
+}

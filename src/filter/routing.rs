@@ -1,0 +1,154 @@
+//! The route table: method and path to what serves them. Few routes and exact paths, so a scan
+//! beats a tree and reads better.
+
+use std::fmt;
+
+use super::endpoint::names_modern_revision;
+use super::{Cx, Filter, Flow, Health, Refusal, Response};
+use crate::http::{Method, Request, ResponseHead, Status};
+
+/// Answers what has a route of its own, turns away what has none, and lets the rest pass.
+#[derive(Default)]
+pub(crate) struct Router {
+    routes: Vec<Route>,
+}
+
+struct Route {
+    method: Method,
+    path: String,
+    action: Action,
+}
+
+/// A user's handler of one route.
+pub(crate) type RouteHandler = Box<dyn FnMut(&Request<'_>, &mut Cx<'_>) -> Response>;
+
+/// What happens on a route.
+pub(crate) enum Action {
+    /// Run this and answer with what it returns.
+    Handle(RouteHandler),
+    /// A later filter serves it.
+    Pass,
+    /// A later filter serves it for callers of the classic era; to others it does not exist.
+    PassClassic,
+}
+
+/// What the table knows about a request.
+enum Lookup<'t> {
+    Found(&'t mut Action),
+    WrongMethod(String),
+    Missing,
+}
+
+impl Router {
+    /// Adds a route, in place of the one that was there for this method and path.
+    pub(crate) fn add(&mut self, method: Method, path: &str, action: Action) {
+        let path = normal(path).to_owned();
+        self.routes.retain(|route| route.method != method || route.path != path);
+        self.routes.push(Route { method, path, action });
+    }
+
+    /// Routes of the probes. No session, no credentials, and nothing in them worth reading.
+    pub(crate) fn add_probes(&mut self) {
+        for method in [Method::Get, Method::Head] {
+            for path in ALIVE_PATHS {
+                self.add(method, path, Action::Handle(Box::new(|_, _| probe(true, "alive"))));
+            }
+            for path in READY_PATHS {
+                self.add(method, path, Action::Handle(Box::new(|_, cx| ready(cx.health))));
+            }
+        }
+    }
+
+    /// Takes over another table's routes, which win over those that are here.
+    pub(crate) fn adopt(&mut self, other: Self) {
+        for route in other.routes {
+            self.add(route.method, &route.path, route.action);
+        }
+    }
+
+    fn find(&mut self, request: &Request<'_>) -> Lookup<'_> {
+        let (path, method) = (normal(request.path()), request.method());
+        let modern = names_modern_revision(request);
+        let serves = |route: &Route| match route.action {
+            Action::Handle(_) | Action::Pass => true,
+            Action::PassClassic => !modern,
+        };
+        let found = self
+            .routes
+            .iter()
+            .position(|route| route.method == method && route.path == path && serves(route));
+        if let Some(index) = found {
+            return Lookup::Found(&mut self.routes[index].action);
+        }
+        let mut allowed: Vec<&str> = self
+            .routes
+            .iter()
+            .filter(|route| route.path == path && serves(route))
+            .map(|route| route.method.as_str())
+            .collect();
+        if allowed.is_empty() {
+            return Lookup::Missing;
+        }
+        if !modern {
+            allowed.push(Method::Options.as_str());
+        }
+        allowed.sort_unstable();
+        Lookup::WrongMethod(allowed.join(", "))
+    }
+}
+
+impl Filter for Router {
+    fn on_head(&mut self, request: &Request<'_>, _cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        match self.find(request) {
+            Lookup::Found(_) => Ok(()),
+            Lookup::WrongMethod(allow) => {
+                let response = Response::plain_error(Status::METHOD_NOT_ALLOWED);
+                Err(Refusal::drain(response.field("Allow", allow)))
+            }
+            Lookup::Missing => Err(Refusal::drain(Response::plain_error(Status::NOT_FOUND))),
+        }
+    }
+
+    fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
+        match self.find(request) {
+            Lookup::Found(Action::Handle(handler)) => Flow::Reply(handler(request, cx)),
+            _ => Flow::Next,
+        }
+    }
+
+    fn on_response(&mut self, _head: &mut ResponseHead, _cx: &mut Cx<'_>) {}
+}
+
+/// Paths of the liveness probe.
+pub(crate) const ALIVE_PATHS: [&str; 2] = ["/health", "/healthz"];
+/// Paths of the readiness probe.
+pub(crate) const READY_PATHS: [&str; 2] = ["/ready", "/readyz"];
+
+/// A path without its trailing slash: both spellings are one route, and never a redirect.
+pub(crate) fn normal(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(shorter) => shorter,
+    }
+}
+
+fn ready(health: Health) -> Response {
+    match health {
+        Health::Starting => probe(false, "starting"),
+        Health::Serving => probe(true, "ready"),
+        Health::Draining => probe(false, "draining"),
+    }
+}
+
+fn probe(good: bool, word: &str) -> Response {
+    let status = if good { Status::OK } else { Status::UNAVAILABLE };
+    Response::json(status, format!("{{\"status\":\"{word}\"}}").into_bytes())
+        .field("Cache-Control", "no-store")
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let routes = self.routes.iter().map(|route| (route.method, &route.path));
+        f.debug_list().entries(routes).finish()
+    }
+}

@@ -1,0 +1,182 @@
+//! The `Date` field, rendered once a second. It is told the time and never asks for it.
+
+use std::fmt;
+
+/// Seconds in a day.
+const DAY: u64 = 86_400;
+/// 9999-12-31T23:59:59Z, the last second a four-digit year can name.
+const SECOND_MAX: u64 = 253_402_300_799;
+
+/// The current time in the form HTTP wants, `Sun, 06 Nov 1994 08:49:37 GMT`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Date {
+    /// Unix second that `text` shows; `u64::MAX` while the time is unknown.
+    second: u64,
+    text: [u8; 29],
+}
+
+impl Date {
+    /// A date nobody has set; responses then carry none.
+    #[must_use]
+    pub const fn unknown() -> Self {
+        Self { second: u64::MAX, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
+    }
+
+    /// Shows `unix_seconds` from now on. Costs nothing while the second stays the same.
+    ///
+    /// A time past the year 9999 makes the date unknown.
+    pub fn update(&mut self, unix_seconds: u64) {
+        if self.second == unix_seconds {
+            return;
+        }
+        if unix_seconds > SECOND_MAX {
+            *self = Self::unknown();
+            return;
+        }
+        self.second = unix_seconds;
+        self.render();
+    }
+
+    /// The text, or nothing while the time is unknown.
+    #[must_use]
+    pub const fn as_bytes(&self) -> Option<&[u8]> {
+        if self.second == u64::MAX { None } else { Some(&self.text) }
+    }
+
+    fn render(&mut self) {
+        let (days, clock) = (self.second / DAY, self.second % DAY);
+        let (year, month, day) = civil_from_days(days);
+        self.text[..3].copy_from_slice(WEEKDAYS[(days % 7) as usize]);
+        self.text[8..11].copy_from_slice(MONTHS[month as usize]);
+        self.digits(5, day);
+        self.digits(12, year / 100);
+        self.digits(14, year % 100);
+        self.digits(17, clock / 3600);
+        self.digits(20, clock / 60 % 60);
+        self.digits(23, clock % 60);
+    }
+
+    /// Writes `value`, which is below 100, as two digits.
+    fn digits(&mut self, at: usize, value: u64) {
+        self.text[at] = b'0' + (value / 10) as u8;
+        self.text[at + 1] = b'0' + (value % 10) as u8;
+    }
+}
+
+impl Default for Date {
+    fn default() -> Self {
+        Self::unknown()
+    }
+}
+
+impl fmt::Debug for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_bytes() {
+            Some(text) => write!(f, "Date({})", String::from_utf8_lossy(text)),
+            None => f.write_str("Date(unknown)"),
+        }
+    }
+}
+
+/// Day 0 was a Thursday.
+const WEEKDAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
+
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+/// Year, month (from 0) and day of the month (from 1) of the day `days` after 1970-01-01.
+///
+/// The calendar is counted from 0000-03-01, so that the leap day is the last of its year and the
+/// lengths of the months before it follow one formula.
+const fn civil_from_days(days: u64) -> (u64, u64, u64) {
+    const DAYS_TO_1970: u64 = 719_468;
+    const DAYS_PER_ERA: u64 = 146_097;
+    let days = days + DAYS_TO_1970;
+    let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = era * 400 + year_of_era + (month < 2) as u64;
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(second: u64) -> String {
+        let mut date = Date::unknown();
+        date.update(second);
+        String::from_utf8(date.as_bytes().expect("was set").to_vec()).expect("is ASCII")
+    }
+
+    #[test]
+    fn known_instants_render_as_http_dates() {
+        let table = [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (951_868_800, "Wed, 01 Mar 2000 00:00:00 GMT"),
+            (1_709_164_799, "Wed, 28 Feb 2024 23:59:59 GMT"),
+            (1_709_164_800, "Thu, 29 Feb 2024 00:00:00 GMT"),
+            (1_785_196_800, "Tue, 28 Jul 2026 00:00:00 GMT"),
+            (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"),
+            (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+            (SECOND_MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ];
+        for (second, text) in table {
+            assert_eq!(shown(second), text);
+        }
+    }
+
+    #[test]
+    fn every_day_of_eight_centuries_follows_the_one_before() {
+        let lengths = |year: u64| {
+            let leap =
+                year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+            [31, 28 + u64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        };
+        let (mut year, mut month, mut day) = (1970, 0, 1);
+        for days in 0..292_194 {
+            assert_eq!(civil_from_days(days), (year, month, day));
+            day += 1;
+            if day > lengths(year)[month as usize] {
+                (month, day) = (month + 1, 1);
+            }
+            if month == 12 {
+                (year, month) = (year + 1, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_date_nobody_set_is_absent() {
+        assert_eq!(Date::unknown().as_bytes(), None);
+        assert_eq!(format!("{:?}", Date::default()), "Date(unknown)");
+    }
+
+    #[test]
+    fn a_time_beyond_four_digit_years_is_unknown() {
+        let mut date = Date::unknown();
+        date.update(1);
+        date.update(SECOND_MAX + 1);
+        assert_eq!(date.as_bytes(), None);
+        date.update(u64::MAX);
+        assert_eq!(date.as_bytes(), None);
+    }
+
+    #[test]
+    fn an_update_within_the_same_second_renders_nothing() {
+        let mut date = Date::unknown();
+        date.update(5);
+        date.text[0] = b'X';
+        date.update(5);
+        assert_eq!(date.as_bytes().expect("was set")[0], b'X');
+        date.update(6);
+        assert_eq!(date.as_bytes().expect("was set")[0], b'T');
+    }
+}

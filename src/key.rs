@@ -1,0 +1,139 @@
+//! Names for table entries: small, copyable, meaningless without the table.
+//!
+//! Every cross-reference in the crate is one of these, resolved at the moment of use. A stale key
+//! resolves to nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Names one connection: a slot and the tenant the slot had when the key was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnKey {
+    index: u32,
+    generation: u32,
+}
+
+impl ConnKey {
+    pub(crate) fn new(index: usize, generation: u32) -> Self {
+        let index = u32::try_from(index).expect("the slab is bounded far below 2^32 slots");
+        Self { index, generation }
+    }
+
+    /// The slot this key points at.
+    pub(crate) fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The tenant of the slot this key means.
+    pub(crate) fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// Packs the key into a reactor token.
+    #[must_use]
+    pub fn to_token(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// Reads a key back out of a reactor token.
+    #[must_use]
+    pub fn from_token(token: u64) -> Self {
+        Self { index: token as u32, generation: (token >> 32) as u32 }
+    }
+}
+
+/// Names one exchange; never reused within an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExchangeId(pub(crate) u64);
+
+impl fmt::Display for ExchangeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exchange {}", self.0)
+    }
+}
+
+/// The id of a classic session: 128 random bits as 32 lower-case hexadecimal digits.
+///
+/// It names a session and proves nothing: it is not a credential. `Debug` hides it, since whoever
+/// reads a log could otherwise take the session over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId([u8; 32]);
+
+impl SessionId {
+    /// Renders sixteen random bytes as an id.
+    pub(crate) fn from_random(bytes: [u8; 16]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(text)
+    }
+
+    /// Reads an id from a header value; anything that we could not have minted is `None`.
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+        let text: [u8; 32] = value.try_into().ok()?;
+        let minted = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        text.iter().all(|&b| minted(b)).then_some(Self(text))
+    }
+
+    /// The id as it travels in a header.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("only hexadecimal digits get in")
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId(..)")
+    }
+}
+
+/// Who a request comes from, as the authentication hook named them.
+///
+/// Cheap to clone. Two principals are the same caller exactly when their names are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal(Arc<str>);
+
+impl Principal {
+    /// Names a caller. The name ends up in logs: use an account id, never a credential.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name given by the hook.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_survives_its_token() {
+        let key = ConnKey::new(7, u32::MAX);
+        assert_eq!(ConnKey::from_token(key.to_token()), key);
+    }
+
+    #[test]
+    fn a_session_id_reads_back_and_foreign_text_does_not() {
+        let id = SessionId::from_random([0xa5; 16]);
+        assert_eq!(id.as_str(), "a5".repeat(16));
+        assert_eq!(SessionId::parse(id.as_str().as_bytes()), Some(id));
+        for foreign in ["", "00000000-dead", &"A5".repeat(16), &"a5".repeat(17)] {
+            assert_eq!(SessionId::parse(foreign.as_bytes()), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn debug_does_not_show_a_session_id() {
+        let id = SessionId::from_random([1; 16]);
+        assert!(!format!("{id:?}").contains("01"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Every bound in one place, each with its reason.
+//!
+//! A limit is part of the contract: what is over it gets a specified answer, and nothing else is
+//! lost. The defaults suit a server on a desktop or a small host; a gateway raises them.
+
+use std::time::Duration;
+
+/// What one HTTP message may cost, before anyone looks at its meaning.
+///
+/// All sizes are bytes. Over a limit the peer gets the status named with the field.
+#[derive(Debug, Clone)]
+pub struct HttpLimits {
+    /// Request line and fields together; over it 431. Cookies and bearer tokens fit, floods do not.
+    pub head_bytes_max: usize,
+    /// The request target alone; over it 414. An MCP endpoint needs a few bytes of path.
+    pub target_bytes_max: usize,
+    /// Number of header fields; over it 431. Each costs a slot in the parsed head.
+    pub fields_max: usize,
+    /// One request body; over it 413, at once when the length is declared. Base64 images fit.
+    pub body_bytes_max: usize,
+    /// What is read and thrown away after a refusal before the connection is given up.
+    pub drain_bytes_max: usize,
+    /// One chunk-size line with its extensions; over it 400.
+    pub chunk_line_bytes_max: usize,
+    /// All trailer fields of a chunked body; over it 400.
+    pub trailer_bytes_max: usize,
+    /// One received event of an event stream.
+    pub sse_event_bytes_max: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 64 * KIB,
+            target_bytes_max: 8 * KIB,
+            fields_max: 128,
+            body_bytes_max: 16 * MIB,
+            drain_bytes_max: MIB,
+            chunk_line_bytes_max: 4 * KIB,
+            trailer_bytes_max: 8 * KIB,
+            sse_event_bytes_max: 4 * MIB,
+        }
+    }
+}
+
+/// What the whole server may hold and do.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bounds on one HTTP message.
+    pub http: HttpLimits,
+    /// Open connections; one more is closed as soon as it is accepted. Above ten thousand, so that
+    /// a gateway works with the defaults, and below the usual descriptor limits of a service.
+    pub conns_max: usize,
+    /// Requests whose answer is still owed by a handler; one more is answered 503.
+    pub exchanges_max: usize,
+    /// Sessions of the classic era; one more `initialize` is answered 503.
+    pub sessions_max: usize,
+    /// Bytes that may wait behind a request which is still being answered; over it the connection
+    /// is closed, since no error could be written into the middle of another answer.
+    pub gated_bytes_max: usize,
+    /// Unsent output of one connection; over it the peer is too slow and is cut off.
+    pub output_bytes_max: usize,
+    /// Unsent output from which handlers are told that the stream is slow.
+    pub output_bytes_high: usize,
+    /// Input and output buffered by all connections together; over it a request that still needs
+    /// memory is answered 503 and its connection closed.
+    pub buffered_bytes_max: usize,
+    /// Nesting of a JSON body; over it -32700. Far above real messages, far below any stack.
+    pub json_depth_max: usize,
+    /// Items on one page of a listing; zero puts everything on one page.
+    pub page_items: usize,
+    /// Messages in flight from other threads; progress and log messages over it are dropped.
+    pub mail_max: usize,
+    /// Calls of blocking handlers that may wait for a free worker; one more is refused.
+    pub blocking_queue_max: usize,
+    /// Threads that run blocking handlers; started when the first such call arrives.
+    pub blocking_threads: usize,
+    /// What one turn of the loop may do.
+    pub turn: TurnLimits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            http: HttpLimits::default(),
+            conns_max: 16_384,
+            exchanges_max: 16_384,
+            sessions_max: 16_384,
+            gated_bytes_max: 64 * KIB,
+            output_bytes_max: MIB,
+            output_bytes_high: 256 * KIB,
+            buffered_bytes_max: 256 * MIB,
+            json_depth_max: 128,
+            page_items: 100,
+            mail_max: 65_536,
+            blocking_queue_max: 1024,
+            blocking_threads: 4,
+            turn: TurnLimits::default(),
+        }
+    }
+}
+
+/// Budgets that keep one turn short, so that no connection starves another.
+#[derive(Debug, Clone)]
+pub struct TurnLimits {
+    /// Connections accepted per listener and turn.
+    pub accepts_max: usize,
+    /// Bytes read from one connection per turn; a large body takes several turns.
+    pub read_bytes_max: usize,
+    /// Bytes written to one connection per turn.
+    pub write_bytes_max: usize,
+    /// Requests answered for one connection per turn, however many were pipelined.
+    pub requests_max: usize,
+    /// Messages taken from the mailbox per turn.
+    pub mail_max: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self {
+            accepts_max: 128,
+            read_bytes_max: 256 * KIB,
+            write_bytes_max: 512 * KIB,
+            requests_max: 16,
+            mail_max: 4096,
+        }
+    }
+}
+
+/// Every clock of the server.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// First byte of a request to the end of its head; then 408.
+    pub head: Duration,
+    /// End of the head to the end of the body; then 408.
+    pub body: Duration,
+    /// An open connection without a request; then it is closed without a word.
+    pub idle: Duration,
+    /// Unsent output without progress; then the connection is cut.
+    pub write: Duration,
+    /// After the last answer of a connection: how long its input is still read and thrown away, so
+    /// that a reset does not overtake the answer.
+    pub linger: Duration,
+    /// A session without a request; then its id is unknown.
+    pub session_idle: Duration,
+    /// A session whose client never came back after `initialize`.
+    pub session_unconfirmed: Duration,
+    /// Interval of comments on an otherwise silent event stream; zero switches them off. Below the
+    /// 60 seconds after which common proxies cut a silent response.
+    pub keep_alive: Duration,
+    /// After a request to stop: how long running calls may take to finish.
+    pub grace: Duration,
+    /// Pause of a listener after the process ran out of descriptors.
+    pub accept_pause: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(60),
+            idle: Duration::from_secs(120),
+            write: Duration::from_secs(60),
+            linger: Duration::from_secs(2),
+            session_idle: Duration::from_secs(300),
+            session_unconfirmed: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(30),
+            grace: Duration::from_secs(10),
+            accept_pause: Duration::from_millis(100),
+        }
+    }
+}
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;

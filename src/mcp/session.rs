@@ -1,0 +1,257 @@
+//! Sessions of the revisions up to 2025-11-25: who they belong to, what they negotiated, when they
+//! end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+
+use super::model::LogLevel;
+use super::version::Version;
+use crate::key::{Principal, SessionId};
+
+/// One classic session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) version: Version,
+    pub(crate) capabilities: Option<Arc<RawValue>>,
+    pub(crate) client_info: Option<Arc<RawValue>>,
+    pub(crate) log_level: Option<LogLevel>,
+    principal: Option<Principal>,
+    last_active: Instant,
+    /// False until the client comes back after `initialize`; a probe never does.
+    confirmed: bool,
+}
+
+/// What `initialize` settles about a session.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) version: Version,
+    pub(crate) capabilities: Option<Arc<RawValue>>,
+    pub(crate) client_info: Option<Arc<RawValue>>,
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) principal: Option<Principal>,
+}
+
+/// All sessions of one server.
+pub(crate) struct Sessions {
+    table: HashMap<SessionId, Session>,
+    random: Random,
+    max: usize,
+    idle: Duration,
+    unconfirmed: Duration,
+}
+
+/// Where ids come from; none when the source fails.
+type Random = Box<dyn FnMut() -> Option<[u8; 16]>>;
+
+/// Why no session was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSession {
+    /// As many as the limits allow are open.
+    Full,
+    /// The random source failed. There is no weaker source to fall back to: a session whose id can
+    /// be guessed is worse than none.
+    NoRandom,
+}
+
+/// A collision of 128 random bits means that the source is broken, not unlucky.
+const DRAWS_MAX: usize = 4;
+
+impl Sessions {
+    pub(crate) fn new(max: usize, idle: Duration, unconfirmed: Duration) -> Self {
+        Self { table: HashMap::new(), random: Box::new(system_random), max, idle, unconfirmed }
+    }
+
+    /// Replaces the random source, for tests of what happens when it fails.
+    #[cfg(test)]
+    pub(crate) fn draw_ids_from(&mut self, random: impl FnMut() -> Option<[u8; 16]> + 'static) {
+        self.random = Box::new(random);
+    }
+
+    /// Opens a session under a fresh id.
+    pub(crate) fn open(&mut self, new: NewSession, now: Instant) -> Result<SessionId, NoSession> {
+        if self.table.len() >= self.max {
+            return Err(NoSession::Full);
+        }
+        let id = self.draw().ok_or(NoSession::NoRandom)?;
+        let session = Session {
+            version: new.version,
+            capabilities: new.capabilities,
+            client_info: new.client_info,
+            log_level: new.log_level,
+            principal: new.principal,
+            last_active: now,
+            confirmed: false,
+        };
+        self.table.insert(id, session);
+        Ok(id)
+    }
+
+    fn draw(&mut self) -> Option<SessionId> {
+        for _ in 0..DRAWS_MAX {
+            let id = SessionId::from_random((self.random)()?);
+            if !self.table.contains_key(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// The session if it exists and is this caller's, its idle clock set back. Somebody else's
+    /// session is answered like one that does not exist and does not notice.
+    pub(crate) fn judge(
+        &mut self,
+        id: SessionId,
+        principal: Option<&Principal>,
+        now: Instant,
+    ) -> Option<&mut Session> {
+        let session = self.table.get_mut(&id)?;
+        if !same_principal(session.principal.as_ref(), principal) {
+            return None;
+        }
+        session.last_active = now;
+        session.confirmed = true;
+        Some(session)
+    }
+
+    pub(crate) fn find(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.table.get_mut(&id)
+    }
+
+    /// Ends a session; false if there was none.
+    pub(crate) fn end(&mut self, id: SessionId) -> bool {
+        self.table.remove(&id).is_some()
+    }
+
+    /// Ends the sessions whose time is up and says how many they were.
+    pub(crate) fn sweep(&mut self, now: Instant) -> usize {
+        let before = self.table.len();
+        let (idle, unconfirmed) = (self.idle, self.unconfirmed);
+        self.table.retain(|_, session| {
+            let patience = if session.confirmed { idle } else { unconfirmed };
+            now.saturating_duration_since(session.last_active) < patience
+        });
+        before - self.table.len()
+    }
+
+    /// How often sweeping is worth it: often enough that a session outlives its time by a half at
+    /// most.
+    pub(crate) fn sweep_interval(&self) -> Duration {
+        (self.idle.min(self.unconfirmed) / 2).max(Duration::from_millis(10))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+}
+
+fn system_random() -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Some(bytes),
+        Err(error) => {
+            log::error!("the system's random source failed, so no session is opened: {error}");
+            None
+        }
+    }
+}
+
+/// Compares in time that depends on the lengths only, so that a name cannot be guessed bytewise.
+fn same_principal(owner: Option<&Principal>, caller: Option<&Principal>) -> bool {
+    let (owner, caller) = (owner.map_or("", Principal::name), caller.map_or("", Principal::name));
+    let differing = owner.bytes().zip(caller.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b));
+    owner.len() == caller.len() && differing == 0
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("open", &self.table.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn epoch() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "a test needs one instant to count from")]
+        Instant::now()
+    }
+
+    fn sessions() -> Sessions {
+        Sessions::new(3, Duration::from_secs(300), Duration::from_secs(30))
+    }
+
+    fn new_session(principal: Option<&str>) -> NewSession {
+        NewSession {
+            version: Version::V2025_11_25,
+            capabilities: None,
+            client_info: None,
+            log_level: None,
+            principal: principal.map(Principal::new),
+        }
+    }
+
+    #[test]
+    fn b073_ten_thousand_ids_are_unique_and_visible_ascii() {
+        let mut sessions = Sessions::new(10_000, Duration::from_secs(1), Duration::from_secs(1));
+        let now = epoch();
+        let ids: HashSet<String> = (0..10_000)
+            .map(|_| sessions.open(new_session(None), now).unwrap().as_str().to_owned())
+            .collect();
+        assert_eq!(ids.len(), 10_000);
+        assert!(ids.iter().all(|id| id.bytes().all(|b| (0x21..=0x7e).contains(&b))));
+    }
+
+    #[test]
+    fn a_failing_random_source_makes_no_session() {
+        let mut sessions = sessions();
+        sessions.draw_ids_from(|| None);
+        assert_eq!(sessions.open(new_session(None), epoch()), Err(NoSession::NoRandom));
+        sessions.draw_ids_from(|| Some([1; 16]));
+        sessions.open(new_session(None), epoch()).unwrap();
+        assert_eq!(sessions.open(new_session(None), epoch()), Err(NoSession::NoRandom));
+        assert_eq!(sessions.len(), 1);
+    }
+
+    #[test]
+    fn a_foreign_session_looks_unknown_and_does_not_notice() {
+        let mut sessions = sessions();
+        let start = epoch();
+        let id = sessions.open(new_session(Some("alice")), start).unwrap();
+        let alice = Principal::new("alice");
+        let bob = Principal::new("bob");
+        assert!(sessions.judge(id, Some(&alice), start).is_some());
+        let late = start + Duration::from_secs(299);
+        assert!(sessions.judge(id, Some(&bob), late).is_none());
+        assert!(sessions.judge(id, None, late).is_none());
+        assert_eq!(sessions.sweep(start + Duration::from_secs(300)), 1);
+    }
+
+    #[test]
+    fn b067_a_session_whose_client_never_came_back_ends_early() {
+        let mut sessions = sessions();
+        let start = epoch();
+        let probe = sessions.open(new_session(None), start).unwrap();
+        let used = sessions.open(new_session(None), start).unwrap();
+        sessions.judge(used, None, start);
+        assert_eq!(sessions.sweep(start + Duration::from_secs(29)), 0);
+        assert_eq!(sessions.sweep(start + Duration::from_secs(30)), 1);
+        assert!(sessions.find(probe).is_none());
+        assert!(sessions.find(used).is_some());
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut sessions = sessions();
+        let now = epoch();
+        for _ in 0..3 {
+            sessions.open(new_session(None), now).unwrap();
+        }
+        assert_eq!(sessions.open(new_session(None), now), Err(NoSession::Full));
+    }
+}

@@ -1,0 +1,508 @@
+//! Describing a server before it runs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Server;
+use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
+use crate::engine::app::{App, Identity};
+use crate::engine::handler::{
+    CallError, CompleteCall, Completions, Handler, PromptCall, ResourceCall, ToolCall, Tools,
+};
+use crate::engine::{Engine, Parts, register};
+use crate::error::BuildError;
+use crate::exchange::Responder;
+use crate::filter::endpoint::Endpoint;
+use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router, normal};
+use crate::filter::security::{AuthHook, Hosts, Origins, Security, Verdict};
+use crate::filter::{Chain, Cx, Filter, Response};
+use crate::http::{Http10Streams, Method, Request};
+use crate::limits::{Limits, Timeouts};
+use crate::mailbox::Mailbox;
+use crate::mcp::catalog::Catalog;
+use crate::mcp::cursor::CursorKey;
+use crate::mcp::model::{
+    CacheHint, CallToolResult, CompleteResult, GetPromptResult, Implementation, ListCapability,
+    Prompt, ReadResourceResult, Resource, ResourceTemplate, ResourcesCapability,
+    ServerCapabilities, Stamp, Tool,
+};
+use crate::mcp::version::Version;
+use crate::workers::Workers;
+
+/// Describes a server; [`bind`](Self::bind) makes it.
+///
+/// A mistake in a description (a name used twice, a schema that does not compile) is kept and
+/// reported by `bind` or [`build_engine`](Self::build_engine), so that the chain reads in one
+/// piece.
+#[must_use = "a description does nothing until it is bound"]
+pub struct ServerBuilder {
+    app: App,
+    catalog: Catalog,
+    filters: Chain,
+    router: Router,
+    auth: Option<AuthHook>,
+    origins: Origins,
+    hosts: Hosts,
+    path: String,
+    versions: Vec<Version>,
+    bind_policy: BindPolicy,
+    http10: Http10Streams,
+    limits: Limits,
+    timeouts: Timeouts,
+    /// The first mistake in the description.
+    mistake: Option<BuildError>,
+}
+
+impl ServerBuilder {
+    pub(super) fn new(name: &str, version: &str) -> Self {
+        let info = Implementation::new(name, version);
+        let limits = Limits::default();
+        let identity = Identity {
+            stamp: Arc::new(Stamp::new(&info)),
+            info,
+            instructions: None,
+            capabilities: ServerCapabilities { logging: true, ..ServerCapabilities::default() },
+            served: Vec::new(),
+            cache: CacheHint::default(),
+            cursors: CursorKey::new([0; 32]),
+            page_items: limits.page_items,
+        };
+        Self {
+            app: App {
+                identity,
+                tools: HashMap::new(),
+                resources: HashMap::new(),
+                templates: HashMap::new(),
+                prompts: HashMap::new(),
+                completions: None,
+                workers: Workers::new(1, 1),
+                listings: Default::default(),
+                sessions: true,
+                unasked: 0,
+            },
+            catalog: Catalog::default(),
+            filters: Chain::new(),
+            router: Router::default(),
+            auth: None,
+            origins: Origins::default(),
+            hosts: Hosts::default(),
+            path: "/mcp".to_owned(),
+            versions: Version::ALL.to_vec(),
+            bind_policy: BindPolicy::Loopback,
+            http10: Http10Streams::Refuse,
+            limits,
+            timeouts: Timeouts::default(),
+            mistake: None,
+        }
+    }
+
+    /// Replaces what the server says about itself beyond name and version: title, description,
+    /// web site, icons.
+    pub fn implementation(mut self, info: Implementation) -> Self {
+        self.app.identity.stamp = Arc::new(Stamp::new(&info));
+        self.app.identity.info = info;
+        self
+    }
+
+    /// Guidance for models on how to use the server; sent with the handshake and discovery.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.app.identity.instructions = Some(text.into());
+        self
+    }
+
+    /// Adds a tool with a direct handler: it runs on the loop and returns its result. The fast
+    /// path; everything else on this server waits while it runs.
+    pub fn tool<F>(self, tool: Tool, handler: F) -> Self
+    where
+        F: for<'c, 'a> FnMut(&'c mut ToolCall<'a>) -> Result<CallToolResult, CallError> + 'static,
+    {
+        self.add_tool(tool, Handler::Direct(Box::new(handler)))
+    }
+
+    /// Adds a tool whose handler takes the call away and answers through the [`Responder`], from
+    /// any thread and as late as it likes.
+    pub fn tool_deferred<F>(self, tool: Tool, handler: F) -> Self
+    where
+        F: FnMut(ToolCall<'static>, Responder<CallToolResult>) + 'static,
+    {
+        self.add_tool(tool, Handler::Deferred(Box::new(handler)))
+    }
+
+    /// Adds a tool whose handler may block: it runs on one of a few worker threads, see
+    /// [`Limits::blocking_threads`].
+    pub fn tool_blocking<F>(self, tool: Tool, handler: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut ToolCall<'static>) -> Result<CallToolResult, CallError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.add_tool(tool, Handler::Blocking(Arc::new(handler)))
+    }
+
+    fn add_tool(mut self, tool: Tool, handler: Handler<Tools>) -> Self {
+        self.app.identity.capabilities.tools.get_or_insert_with(ListCapability::default);
+        let added = register::check_tool(tool).and_then(|(entry, schemas)| {
+            let code = schemas.with(handler);
+            register::shelve_tool(&mut self.catalog, &mut self.app, entry, code)
+        });
+        self.note(added)
+    }
+
+    /// Adds a resource that a direct handler reads.
+    pub fn resource<F>(self, resource: Resource, handler: F) -> Self
+    where
+        F: for<'c, 'a> FnMut(&'c mut ResourceCall<'a>) -> Result<ReadResourceResult, CallError>
+            + 'static,
+    {
+        self.add_resource(resource, Handler::Direct(Box::new(handler)))
+    }
+
+    /// Adds a resource whose handler answers through a [`Responder`].
+    pub fn resource_deferred<F>(self, resource: Resource, handler: F) -> Self
+    where
+        F: FnMut(ResourceCall<'static>, Responder<ReadResourceResult>) + 'static,
+    {
+        self.add_resource(resource, Handler::Deferred(Box::new(handler)))
+    }
+
+    /// Adds a resource whose handler may block.
+    pub fn resource_blocking<F>(self, resource: Resource, handler: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut ResourceCall<'static>) -> Result<ReadResourceResult, CallError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.add_resource(resource, Handler::Blocking(Arc::new(handler)))
+    }
+
+    fn add_resource(
+        mut self,
+        resource: Resource,
+        handler: Handler<crate::engine::handler::Resources>,
+    ) -> Self {
+        self.declare_resources();
+        let added = register::add_resource(&mut self.catalog, &mut self.app, resource, handler);
+        self.note(added)
+    }
+
+    /// Adds a family of resources: every URI that matches the template and is no resource of its
+    /// own. Placeholders are `{name}` for one segment and `{+name}` for any text.
+    pub fn resource_template<F>(self, template: ResourceTemplate, handler: F) -> Self
+    where
+        F: for<'c, 'a> FnMut(&'c mut ResourceCall<'a>) -> Result<ReadResourceResult, CallError>
+            + 'static,
+    {
+        self.add_template(template, Handler::Direct(Box::new(handler)))
+    }
+
+    /// Adds a family of resources whose handler answers through a [`Responder`].
+    pub fn resource_template_deferred<F>(self, template: ResourceTemplate, handler: F) -> Self
+    where
+        F: FnMut(ResourceCall<'static>, Responder<ReadResourceResult>) + 'static,
+    {
+        self.add_template(template, Handler::Deferred(Box::new(handler)))
+    }
+
+    /// Adds a family of resources whose handler may block.
+    pub fn resource_template_blocking<F>(self, template: ResourceTemplate, handler: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut ResourceCall<'static>) -> Result<ReadResourceResult, CallError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.add_template(template, Handler::Blocking(Arc::new(handler)))
+    }
+
+    fn add_template(
+        mut self,
+        template: ResourceTemplate,
+        handler: Handler<crate::engine::handler::Resources>,
+    ) -> Self {
+        self.declare_resources();
+        let added = register::add_template(&mut self.catalog, &mut self.app, template, handler);
+        self.note(added)
+    }
+
+    fn declare_resources(&mut self) {
+        let resources = &mut self.app.identity.capabilities.resources;
+        resources.get_or_insert_with(ResourcesCapability::default);
+    }
+
+    /// Adds a prompt that a direct handler renders. Calls without a required argument are refused
+    /// before the handler sees them.
+    pub fn prompt<F>(self, prompt: Prompt, handler: F) -> Self
+    where
+        F: for<'c, 'a> FnMut(&'c mut PromptCall<'a>) -> Result<GetPromptResult, CallError>
+            + 'static,
+    {
+        self.add_prompt(prompt, Handler::Direct(Box::new(handler)))
+    }
+
+    /// Adds a prompt whose handler answers through a [`Responder`].
+    pub fn prompt_deferred<F>(self, prompt: Prompt, handler: F) -> Self
+    where
+        F: FnMut(PromptCall<'static>, Responder<GetPromptResult>) + 'static,
+    {
+        self.add_prompt(prompt, Handler::Deferred(Box::new(handler)))
+    }
+
+    /// Adds a prompt whose handler may block.
+    pub fn prompt_blocking<F>(self, prompt: Prompt, handler: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut PromptCall<'static>) -> Result<GetPromptResult, CallError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.add_prompt(prompt, Handler::Blocking(Arc::new(handler)))
+    }
+
+    fn add_prompt(
+        mut self,
+        prompt: Prompt,
+        handler: Handler<crate::engine::handler::Prompts>,
+    ) -> Self {
+        self.app.identity.capabilities.prompts.get_or_insert_with(ListCapability::default);
+        let added = register::add_prompt(&mut self.catalog, &mut self.app, prompt, handler);
+        self.note(added)
+    }
+
+    /// Completes arguments of prompts and placeholders of templates; without it the server does not
+    /// declare completions.
+    pub fn completion<F>(self, handler: F) -> Self
+    where
+        F: for<'c, 'a> FnMut(&'c mut CompleteCall<'a>) -> Result<CompleteResult, CallError>
+            + 'static,
+    {
+        self.set_completion(Handler::Direct(Box::new(handler)))
+    }
+
+    /// Completes arguments through a [`Responder`].
+    pub fn completion_deferred<F>(self, handler: F) -> Self
+    where
+        F: FnMut(CompleteCall<'static>, Responder<CompleteResult>) + 'static,
+    {
+        self.set_completion(Handler::Deferred(Box::new(handler)))
+    }
+
+    /// Completes arguments with a handler that may block.
+    pub fn completion_blocking<F>(self, handler: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut CompleteCall<'static>) -> Result<CompleteResult, CallError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.set_completion(Handler::Blocking(Arc::new(handler)))
+    }
+
+    fn set_completion(mut self, handler: Handler<Completions>) -> Self {
+        self.app.identity.capabilities.completions = true;
+        self.app.completions = Some(handler);
+        self
+    }
+
+    /// Adds a filter in front of everything else. The first one added is the outermost: it sees a
+    /// request first and its response last.
+    pub fn filter(mut self, filter: impl Filter + 'static) -> Self {
+        self.filters.push(filter);
+        self
+    }
+
+    /// Serves a path beside the MCP endpoint. Protected like the endpoint: origin, host,
+    /// credentials. Replaces a route that is there, the probes included.
+    pub fn route<F>(mut self, method: Method, path: &str, handler: F) -> Self
+    where
+        F: FnMut(&Request<'_>, &mut Cx<'_>) -> Response + 'static,
+    {
+        self.router.add(method, path, Action::Handle(Box::new(handler)));
+        self
+    }
+
+    /// Asks this hook about every request but probes and preflights, at the head, before any body
+    /// is kept. Header names compare without case. It runs on the loop: keep it quick.
+    pub fn authenticate(mut self, hook: impl FnMut(&Request<'_>) -> Verdict + 'static) -> Self {
+        self.auth = Some(Box::new(hook));
+        self
+    }
+
+    /// Allows pages of this origin to call, `*` those of any. The first call replaces the default,
+    /// which is pages of this machine. Requests without an `Origin` are not from a page and pass.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.allowed.push(origin.into());
+        self
+    }
+
+    /// Answers for this host name (without port) beside the loopback names.
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.allowed.push(host.into());
+        self
+    }
+
+    /// Permits [`bind`](Self::bind) to addresses that other machines can reach. Unless host names
+    /// are allowed by [`allow_host`](Self::allow_host), requests must then name the server by an IP
+    /// address: a name is what DNS rebinding needs.
+    pub fn allow_public_bind(mut self) -> Self {
+        self.bind_policy = BindPolicy::Public;
+        self
+    }
+
+    /// The endpoint's path; `/mcp` unless set. With or without a trailing slash is the same.
+    pub fn path(mut self, path: &str) -> Self {
+        self.path = normal(path).to_owned();
+        self
+    }
+
+    /// The revisions to serve; all of them unless set.
+    pub fn versions(mut self, versions: impl IntoIterator<Item = Version>) -> Self {
+        self.versions = versions.into_iter().collect();
+        self
+    }
+
+    /// Serves classic callers without sessions: no id is minted, offered ids are ignored.
+    pub fn stateless(mut self) -> Self {
+        self.app.sessions = false;
+        self
+    }
+
+    /// How long and by whom listings and reads may be cached, for callers whose revision has such
+    /// hints. Not at all unless set.
+    pub fn cache(mut self, hint: CacheHint) -> Self {
+        self.app.identity.cache = hint;
+        self
+    }
+
+    /// Gives HTTP/1.0 clients streams that end with their connection, instead of a 406.
+    pub fn allow_sse_to_http_1_0(mut self) -> Self {
+        self.http10 = Http10Streams::Allow;
+        self
+    }
+
+    /// Replaces the limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Replaces the clocks.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Makes the server listen on `HOST:PORT`. The host is an IP address or `localhost`, which
+    /// stands for both loopback addresses; no host means 127.0.0.1, no port 8080, and port 0 one
+    /// that is free.
+    ///
+    /// # Errors
+    ///
+    /// When the description has a mistake, the address is public and that is not allowed, or the
+    /// operating system refuses.
+    pub fn bind(self, address: &str) -> Result<Server, BuildError> {
+        let (policy, path) = (self.bind_policy, self.path.clone());
+        let mut engine = self.build_engine::<Transport>()?;
+        let sockets = dispatcher::bind(address, policy)?;
+        let mut dispatcher = Dispatcher::new(&engine).map_err(BuildError::Loop)?;
+        let mut addresses = Vec::new();
+        for socket in sockets {
+            addresses.push(dispatcher.serve(socket).map_err(BuildError::Loop)?);
+        }
+        engine.start(dispatcher.now());
+        Ok(Server { engine, dispatcher, addresses, path })
+    }
+
+    /// Makes the server without sockets and clock, for loops and tests of your own.
+    ///
+    /// # Errors
+    ///
+    /// When the description has a mistake or the system has no randomness to give.
+    pub fn build_engine<T>(mut self) -> Result<Engine<T>, BuildError> {
+        if let Some(mistake) = self.mistake.take() {
+            return Err(mistake);
+        }
+        self.versions.sort_unstable_by(|a, b| b.cmp(a));
+        self.versions.dedup();
+        self.app.identity.served = self.versions.clone();
+        self.app.identity.cursors = CursorKey::new(random_key()?);
+        self.app.identity.page_items = self.limits.page_items;
+        self.app.workers =
+            Workers::new(self.limits.blocking_threads, self.limits.blocking_queue_max);
+        let chain = self.build_chain();
+        Ok(Engine::new(Parts {
+            app: self.app,
+            catalog: self.catalog,
+            chain,
+            mailbox: Mailbox::new(),
+            limits: self.limits,
+            timeouts: self.timeouts,
+            http10: self.http10,
+        }))
+    }
+
+    fn build_chain(&mut self) -> Chain {
+        let paths = vec![self.path.clone(), RPC_ALIAS.to_owned()];
+        let mut chain = Chain::new();
+        chain.push(std::mem::take(&mut self.filters));
+        self.hosts.any_literal =
+            self.bind_policy == BindPolicy::Public && self.hosts.allowed.is_empty();
+        chain.push(Security {
+            origins: self.origins.clone(),
+            hosts: self.hosts.clone(),
+            auth: self.auth.take(),
+            open_paths: ALIVE_PATHS.into_iter().chain(READY_PATHS).map(str::to_owned).collect(),
+        });
+        chain.push(self.build_router(&paths));
+        chain.push(Endpoint {
+            paths,
+            served: self.versions.clone(),
+            sessions: self.app.sessions,
+            json_depth_max: self.limits.json_depth_max,
+            http10: self.http10,
+        });
+        chain
+    }
+
+    /// The library's own routes, then the user's, which win.
+    fn build_router(&mut self, paths: &[String]) -> Router {
+        let mut router = Router::default();
+        router.add_probes();
+        for path in paths {
+            router.add(Method::Post, path, Action::Pass);
+        }
+        if self.app.sessions && self.versions.iter().any(|version| !version.is_modern()) {
+            router.add(Method::Delete, &self.path, Action::PassClassic);
+        }
+        router.adopt(std::mem::take(&mut self.router));
+        router
+    }
+
+    fn note(mut self, result: Result<(), BuildError>) -> Self {
+        if let Err(mistake) = result {
+            self.mistake.get_or_insert(mistake);
+        }
+        self
+    }
+}
+
+/// A second path of the endpoint, for clients that were configured with it.
+const RPC_ALIAS: &str = "/rpc";
+
+fn random_key() -> Result<[u8; 32], BuildError> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|error| BuildError::Random(error.to_string()))?;
+    Ok(key)
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("name", &self.app.identity.info.name)
+            .field("path", &self.path)
+            .field("mistake", &self.mistake)
+            .finish_non_exhaustive()
+    }
+}

@@ -15,10 +15,12 @@ use crate::guard::guarded;
 use crate::key::{ExchangeId, Principal, SessionId};
 use crate::mailbox::Mailbox;
 use crate::mcp::designation::member;
-use crate::mcp::model::{ClientCapabilities, Implementation, LogLevel, Progress, ProgressToken};
-use crate::mcp::notification;
+use crate::mcp::model::{
+    ClientCapabilities, Implementation, LogLevel, Members, Progress, ProgressToken,
+};
 use crate::mcp::version::{Era, Version};
-use crate::rpc::{self, encode};
+use crate::mcp::{missing_capability, notification};
+use crate::rpc::{self, ErrorObject, encode};
 
 /// Which kinds of answer the caller can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +161,20 @@ impl<'a> RequestContext<'a> {
             .as_ref()
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default()
+    }
+
+    /// Insists on something the client must be able to do, for example `sampling`.
+    ///
+    /// # Errors
+    ///
+    /// The error that tells the client what it would have to declare (-32021). Return it with `?`.
+    pub fn require_capability(&self, name: &str) -> Result<(), ErrorObject> {
+        if self.client_capabilities().has(name) {
+            return Ok(());
+        }
+        let mut required = Members::new();
+        required.set(name.to_owned(), Members::new());
+        Err(missing_capability(required))
     }
 
     /// The request's `_meta` object as it came, unknown keys included.

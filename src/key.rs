@@ -74,8 +74,9 @@ impl SessionId {
     /// Reads an id from a header value; anything that we could not have minted is `None`.
     pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let text: [u8; 32] = value.try_into().ok()?;
-        let minted = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        text.iter().all(|&b| minted(b)).then_some(Self(text))
+        let minted = |b: u8| b.is_ascii_digit() | matches!(b, b'a'..=b'f');
+        // No early exit: all bytes at once take fewer steps than one by one.
+        text.iter().fold(true, |all, &b| all & minted(b)).then_some(Self(text))
     }
 
     /// The id as it travels in a header.
@@ -90,6 +91,10 @@ impl fmt::Debug for SessionId {
         f.write_str("SessionId(..)")
     }
 }
+
+/// How the tables of this crate hash: seeded per process like the standard library's, and several
+/// times as fast on the short keys used here.
+pub(crate) type Hasher = foldhash::fast::RandomState;
 
 /// Who a request comes from, as the authentication hook named them.
 ///

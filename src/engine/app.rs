@@ -18,7 +18,7 @@ use crate::exchange::{
 use crate::filter::endpoint::{Ask, Item, Note, Work};
 use crate::filter::{Facts, Passage, Response};
 use crate::http::{Reply, ResponseHead, Status};
-use crate::key::{ExchangeId, SessionId};
+use crate::key::{ExchangeId, Hasher, SessionId};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
@@ -38,10 +38,10 @@ use serde::Serialize;
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) identity: Identity,
-    pub(crate) tools: HashMap<u64, ToolCode>,
-    pub(crate) resources: HashMap<u64, Handler<Resources>>,
-    pub(crate) templates: HashMap<u64, Handler<Resources>>,
-    pub(crate) prompts: HashMap<u64, Handler<Prompts>>,
+    pub(crate) tools: HashMap<u64, ToolCode, Hasher>,
+    pub(crate) resources: HashMap<u64, Handler<Resources>, Hasher>,
+    pub(crate) templates: HashMap<u64, Handler<Resources>, Hasher>,
+    pub(crate) prompts: HashMap<u64, Handler<Prompts>, Hasher>,
     pub(crate) completions: Option<Handler<Completions>>,
     pub(crate) workers: Workers,
     pub(crate) listings: Listings,
@@ -330,12 +330,9 @@ pub(crate) fn context<'r>(
 /// Whether the answer must be an event stream, whatever comes of the call.
 fn must_stream(ask: &Ask<'_>, catalog: &Catalog) -> bool {
     use crate::mcp::model::Streaming;
-    let name = ask.params.name.as_ref().map_or("", |name| name.as_str());
-    ask.known == Some(Method::ToolsCall)
-        && catalog
-            .tools
-            .find(name)
-            .is_some_and(|(_, entry)| entry.tool.streaming == Streaming::Required)
+    ask.tool
+        .and_then(|seq| catalog.tools.get(seq))
+        .is_some_and(|entry| entry.tool.streaming == Streaming::Required)
 }
 
 fn accepted() -> Answer {

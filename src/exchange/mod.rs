@@ -27,7 +27,7 @@ pub(crate) use responder::{Mail, Ticket, Verify};
 
 use crate::http::Reply;
 use crate::http::ResponseHead;
-use crate::key::{ConnKey, ExchangeId, SessionId};
+use crate::key::{ConnKey, ExchangeId, Hasher, SessionId};
 use crate::mcp::version::{OnDisconnect, Version};
 use crate::rpc;
 
@@ -101,16 +101,16 @@ pub(crate) struct Busy;
 /// All open exchanges.
 #[derive(Debug)]
 pub(crate) struct ExchangeRegistry {
-    live: HashMap<ExchangeId, Exchange>,
+    live: HashMap<ExchangeId, Exchange, Hasher>,
     /// Open calls of sessions, so that a cancellation finds its call.
-    calls: HashMap<(SessionId, rpc::Id), ExchangeId>,
+    calls: HashMap<(SessionId, rpc::Id), ExchangeId, Hasher>,
     next: u64,
     max: usize,
 }
 
 impl ExchangeRegistry {
     pub(crate) fn new(max: usize) -> Self {
-        Self { live: HashMap::new(), calls: HashMap::new(), next: 0, max }
+        Self { live: HashMap::default(), calls: HashMap::default(), next: 0, max }
     }
 
     /// Adds an exchange, unless the table is full.

@@ -87,6 +87,8 @@ pub(crate) struct Ask<'r> {
     pub(crate) known: Option<mcp::Method>,
     pub(crate) raw_params: Option<&'r serde_json::value::RawValue>,
     pub(crate) params: Params<'r>,
+    /// The tool that is called, if there is one by that name.
+    pub(crate) tool: Option<u64>,
 }
 
 /// One notification.
@@ -128,15 +130,15 @@ pub(crate) fn names_modern_revision(request: &Request<'_>) -> bool {
 }
 
 impl Filter for Endpoint {
-    fn on_head(&mut self, request: &Request<'_>, _cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        if !self.serves(request) || request.method() != Method::Post {
+    fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        if !self.serves(cx) || request.method() != Method::Post {
             return Ok(());
         }
         check_content(request).map_err(Refusal::drain)
     }
 
     fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
-        if !self.serves(request) {
+        if !self.serves(cx) {
             return Flow::Next;
         }
         match request.method() {
@@ -153,8 +155,8 @@ impl Filter for Endpoint {
 }
 
 impl Endpoint {
-    fn serves(&self, request: &Request<'_>) -> bool {
-        let path = super::routing::normal(request.path());
+    fn serves(&self, cx: &Cx<'_>) -> bool {
+        let path = super::routing::normal(cx.facts.path);
         self.paths.iter().any(|known| known == path)
     }
 
@@ -195,6 +197,7 @@ impl Endpoint {
             method: message.method,
             known: method,
             raw_params: message.params,
+            tool: called_tool(method, &params, cx),
             params,
         };
         // A handshake negotiates in its body; its field may name a revision we never heard of.
@@ -267,12 +270,12 @@ fn check_content(request: &Request<'_>) -> Result<(), Response> {
         let error = ErrorObject::invalid_request(message);
         Err(Response::rpc_error(Status::UNSUPPORTED_MEDIA_TYPE, None, &error))
     };
-    if !request.field_str("content-type").is_some_and(accept::is_json) {
+    if !request.field("content-type").is_some_and(accept::is_json) {
         return refuse("the body must be application/json in UTF-8");
     }
-    match request.field_str("content-encoding") {
+    match request.field("content-encoding") {
         None => Ok(()),
-        Some(coding) if coding.eq_ignore_ascii_case("identity") => Ok(()),
+        Some(coding) if coding.eq_ignore_ascii_case(b"identity") => Ok(()),
         Some(_) => refuse("the body must not be compressed"),
     }
 }
@@ -293,12 +296,11 @@ fn check_framing(ask: &Ask<'_>, post: &Post<'_, '_>, cx: &Cx<'_>) -> Result<(), 
         let message = "Accept must list application/json or text/event-stream";
         return Err(not_acceptable(Some(&ask.id), message));
     }
-    if accepts.stream || ask.known != Some(mcp::Method::ToolsCall) {
+    if accepts.stream {
         return Ok(());
     }
-    let name = ask.params.name.as_ref().map_or("", |name| name.as_str());
-    match cx.catalog.tools.find(name) {
-        Some((_, entry)) if entry.tool.streaming == mcp::model::Streaming::Required => {
+    match ask.tool.and_then(|seq| cx.catalog.tools.get(seq)) {
+        Some(entry) if entry.tool.streaming == mcp::model::Streaming::Required => {
             if post.request.version() == HttpVersion::Http10 {
                 return Err(Response::stream_needs_http_1_1());
             }
@@ -307,6 +309,12 @@ fn check_framing(ask: &Ask<'_>, post: &Post<'_, '_>, cx: &Cx<'_>) -> Result<(), 
         }
         _ => Ok(()),
     }
+}
+
+/// Finds the tool of a call once, for everybody who asks about it later.
+fn called_tool(method: Option<mcp::Method>, params: &Params<'_>, cx: &Cx<'_>) -> Option<u64> {
+    let name = params.name.as_ref().filter(|_| method == Some(mcp::Method::ToolsCall))?;
+    cx.catalog.tools.find(name.as_str()).map(|(seq, _)| seq)
 }
 
 /// 404 with the request's id: how a modern server says that it does not have a method.

@@ -166,18 +166,21 @@ impl fmt::Debug for Cx<'_> {
 #[derive(Debug)]
 pub(crate) struct Passage {
     pub(crate) principal: Option<Principal>,
+    /// The route that was found at the head.
+    pub(crate) route: Option<usize>,
     /// Fields for the response; its status is settled last.
     pub(crate) head: ResponseHead,
 }
 
 impl Passage {
     pub(crate) fn new() -> Self {
-        Self { principal: None, head: ResponseHead::new(Status::OK) }
+        Self { principal: None, route: None, head: ResponseHead::new(Status::OK) }
     }
 
     /// Forgets the request, keeping the buffers.
     pub(crate) fn clear(&mut self) {
         self.principal = None;
+        self.route = None;
         self.head.reset(Status::OK);
     }
 }

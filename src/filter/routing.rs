@@ -33,8 +33,8 @@ pub(crate) enum Action {
 }
 
 /// What the table knows about a request.
-enum Lookup<'t> {
-    Found(&'t mut Action),
+enum Lookup {
+    Found(usize),
     WrongMethod(String),
     Missing,
 }
@@ -66,19 +66,21 @@ impl Router {
         }
     }
 
-    fn find(&mut self, request: &Request<'_>) -> Lookup<'_> {
-        let (path, method) = (normal(request.path()), request.method());
+    fn find(&self, request: &Request<'_>, path: &str) -> Lookup {
+        let (path, method) = (normal(path), request.method());
+        let ours = |route: &Route| route.method == method && route.path == path;
+        if let Some(index) = self.routes.iter().position(ours)
+            && !matches!(self.routes[index].action, Action::PassClassic)
+        {
+            return Lookup::Found(index);
+        }
         let modern = names_modern_revision(request);
         let serves = |route: &Route| match route.action {
             Action::Handle(_) | Action::Pass => true,
             Action::PassClassic => !modern,
         };
-        let found = self
-            .routes
-            .iter()
-            .position(|route| route.method == method && route.path == path && serves(route));
-        if let Some(index) = found {
-            return Lookup::Found(&mut self.routes[index].action);
+        if let Some(index) = self.routes.iter().position(|route| ours(route) && serves(route)) {
+            return Lookup::Found(index);
         }
         let mut allowed: Vec<&str> = self
             .routes
@@ -98,9 +100,12 @@ impl Router {
 }
 
 impl Filter for Router {
-    fn on_head(&mut self, request: &Request<'_>, _cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        match self.find(request) {
-            Lookup::Found(_) => Ok(()),
+    fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        match self.find(request, cx.facts.path) {
+            Lookup::Found(index) => {
+                cx.passage.route = Some(index);
+                Ok(())
+            }
             Lookup::WrongMethod(allow) => {
                 let response = Response::plain_error(Status::METHOD_NOT_ALLOWED);
                 Err(Refusal::drain(response.field("Allow", allow)))
@@ -110,9 +115,10 @@ impl Filter for Router {
     }
 
     fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
-        match self.find(request) {
-            Lookup::Found(Action::Handle(handler)) => Flow::Reply(handler(request, cx)),
-            _ => Flow::Next,
+        let route = cx.passage.route.and_then(|index| self.routes.get_mut(index));
+        match route.map(|route| &mut route.action) {
+            Some(Action::Handle(handler)) => Flow::Reply(handler(request, cx)),
+            Some(Action::Pass | Action::PassClassic) | None => Flow::Next,
         }
     }
 

@@ -105,7 +105,7 @@ impl Security {
         let Some(hook) = &mut self.auth else {
             return Ok(());
         };
-        let path = super::routing::normal(request.path());
+        let path = super::routing::normal(cx.facts.path);
         if self.open_paths.iter().any(|open| open == path) {
             return Ok(());
         }

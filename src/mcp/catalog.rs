@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::designation::Designations;
 use super::model::{Prompt, Resource, ResourceTemplate, Tool};
+use crate::key::Hasher;
 
 /// Tools, resources, templates and prompts in the order they were added.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl Catalog {
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
     items: BTreeMap<u64, T>,
-    by_name: HashMap<Box<str>, u64>,
+    by_name: HashMap<Box<str>, u64, Hasher>,
     next: u64,
     /// Grows with every change: what was rendered under another number is stale.
     revision: u64,
@@ -51,7 +52,7 @@ pub(crate) struct Shelf<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), by_name: HashMap::new(), next: 1, revision: 0 }
+        Self { items: BTreeMap::new(), by_name: HashMap::default(), next: 1, revision: 0 }
     }
 }
 
@@ -78,6 +79,10 @@ impl<T> Shelf<T> {
     pub(crate) fn find(&self, name: &str) -> Option<(u64, &T)> {
         let seq = *self.by_name.get(name)?;
         self.items.get(&seq).map(|item| (seq, item))
+    }
+
+    pub(crate) fn get(&self, seq: u64) -> Option<&T> {
+        self.items.get(&seq)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {

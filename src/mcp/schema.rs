@@ -29,7 +29,11 @@ mod compiled {
 
     /// A schema ready to check values.
     #[derive(Debug)]
-    pub struct Schema(Validator);
+    pub struct Schema {
+        validator: Validator,
+        /// It asks for an object and nothing else, which the first byte of a value tells.
+        takes_any_object: bool,
+    }
 
     /// How many complaints one answer holds: enough to act upon, too few to drown a model in.
     const COMPLAINTS_MAX: usize = 5;
@@ -50,11 +54,14 @@ mod compiled {
                 .offline()
                 .build(&schema)
                 .map_err(|error| complaint(&error))?;
-            Ok(Self(validator))
+            Ok(Self { validator, takes_any_object: takes_any_object(&schema) })
         }
 
         /// Checks a value as it was written; the complaint is fit for the model that wrote it.
         pub fn check(&self, value: &RawValue) -> Result<(), String> {
+            if self.takes_any_object && value.get().starts_with('{') {
+                return Ok(());
+            }
             let value = serde_json::from_str(value.get()).map_err(|e| e.to_string())?;
             self.check_value(&value)
         }
@@ -62,7 +69,7 @@ mod compiled {
         /// Checks a value that has been parsed already.
         pub fn check_value(&self, value: &Value) -> Result<(), String> {
             // Most values are right, and saying so is much cheaper than looking for what is wrong.
-            if self.0.is_valid(value) {
+            if self.validator.is_valid(value) {
                 return Ok(());
             }
             Err(self.complaints(value))
@@ -70,7 +77,7 @@ mod compiled {
 
         /// The first few things wrong with a value, one a line.
         fn complaints(&self, value: &Value) -> String {
-            let mut errors = self.0.iter_errors(value);
+            let mut errors = self.validator.iter_errors(value);
             let mut text = String::new();
             for error in errors.by_ref().take(COMPLAINTS_MAX) {
                 let separator = if text.is_empty() { "" } else { "\n" };
@@ -81,6 +88,17 @@ mod compiled {
             }
             text
         }
+    }
+
+    /// Whether every object conforms: the usual schema of a tool without parameters.
+    fn takes_any_object(schema: &Value) -> bool {
+        let Some(members) = schema.as_object() else { return false };
+        members.iter().all(|(keyword, value)| match keyword.as_str() {
+            "type" => value == "object",
+            "properties" => value.as_object().is_some_and(serde_json::Map::is_empty),
+            "$schema" | "title" | "description" | "$comment" => true,
+            _ => false,
+        }) && members.contains_key("type")
     }
 
     /// The dialect a schema asks for.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::model::LogLevel;
 use super::version::Version;
-use crate::key::{Principal, SessionId};
+use crate::key::{Hasher, Principal, SessionId};
 
 /// One classic session.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct NewSession {
 
 /// All sessions of one server.
 pub(crate) struct Sessions {
-    table: HashMap<SessionId, Session>,
+    table: HashMap<SessionId, Session, Hasher>,
     random: Random,
     max: usize,
     idle: Duration,
@@ -62,7 +62,7 @@ const DRAWS_MAX: usize = 4;
 
 impl Sessions {
     pub(crate) fn new(max: usize, idle: Duration, unconfirmed: Duration) -> Self {
-        Self { table: HashMap::new(), random: Box::new(system_random), max, idle, unconfirmed }
+        Self { table: HashMap::default(), random: Box::new(system_random), max, idle, unconfirmed }
     }
 
     /// Replaces the random source, for tests of what happens when it fails.

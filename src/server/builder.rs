@@ -71,10 +71,10 @@ impl ServerBuilder {
         Self {
             app: App {
                 identity,
-                tools: HashMap::new(),
-                resources: HashMap::new(),
-                templates: HashMap::new(),
-                prompts: HashMap::new(),
+                tools: HashMap::default(),
+                resources: HashMap::default(),
+                templates: HashMap::default(),
+                prompts: HashMap::default(),
                 completions: None,
                 workers: Workers::new(1, 1),
                 listings: Default::default(),

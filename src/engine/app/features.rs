@@ -25,8 +25,7 @@ impl App {
         let Some(name) = ask.params.name else {
             return desk.fail(&ask.id, &missing("name"));
         };
-        let code = desk.catalog.tools.find(name.as_str());
-        let Some(code) = code.and_then(|(seq, _)| self.tools.get_mut(&seq)) else {
+        let Some(code) = ask.tool.and_then(|seq| self.tools.get_mut(&seq)) else {
             let message = format!("there is no tool {:?}", crate::rpc::excerpt(name.as_str()));
             return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
         };

@@ -6,21 +6,25 @@ use crate::http::Request;
 /// What the caller's `Accept` fields allow, by media ranges and weights (RFC 9110 section 12.5.1).
 /// Without any field, everything.
 pub(crate) fn accepts(request: &Request<'_>) -> Accepts {
+    let mut fields = request.fields_named("accept");
+    match (fields.next(), fields.next()) {
+        (None, _) => Accepts::both(),
+        // What nearly every client sends, word for word.
+        (Some(b"application/json, text/event-stream"), None) => Accepts::both(),
+        _ => weigh(request),
+    }
+}
+
+fn weigh(request: &Request<'_>) -> Accepts {
     let mut json = Preference::default();
     let mut stream = Preference::default();
-    let mut stated = false;
     for value in request.fields_named("accept") {
-        stated = true;
         for range in std::str::from_utf8(value).unwrap_or("").split(',') {
             json.consider(range, "application", "json");
             stream.consider(range, "text", "event-stream");
         }
     }
-    if stated {
-        Accepts { json: json.is_accepted(), stream: stream.is_accepted() }
-    } else {
-        Accepts::both()
-    }
+    Accepts { json: json.is_accepted(), stream: stream.is_accepted() }
 }
 
 /// The most specific range that matches one media type decides about it.
@@ -64,7 +68,12 @@ fn is_zero_weight(parameter: &str) -> bool {
 }
 
 /// Whether a `Content-Type` is JSON in UTF-8.
-pub(crate) fn is_json(content_type: &str) -> bool {
+pub(crate) fn is_json(content_type: &[u8]) -> bool {
+    // What nearly every client sends, word for word.
+    if content_type == b"application/json" {
+        return true;
+    }
+    let Ok(content_type) = std::str::from_utf8(content_type) else { return false };
     let mut parts = content_type.split(';');
     let essence = parts.next().unwrap_or("").trim();
     essence.eq_ignore_ascii_case("application/json") && parts.all(is_harmless_parameter)
@@ -128,12 +137,12 @@ mod tests {
             "application/json ; charset=utf-8",
             "application/json; profile=x",
         ] {
-            assert!(is_json(good), "{good}");
+            assert!(is_json(good.as_bytes()), "{good}");
         }
         for bad in
             ["text/plain", "application/jsonx", "application/json; charset=utf-16", "", "json"]
         {
-            assert!(!is_json(bad), "{bad}");
+            assert!(!is_json(bad.as_bytes()), "{bad}");
         }
     }
 }

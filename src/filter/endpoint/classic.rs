@@ -1,8 +1,8 @@
 //! Requests of the revisions up to 2025-11-25: sessions, negotiated versions, batches.
 
 use super::{
-    Ask, Endpoint, Inbound, Item, Note, Post, VersionField, Work, bad_request, check_framing,
-    header,
+    Ask, Endpoint, Inbound, Item, Note, Post, VersionField, Work, bad_request, called_tool,
+    check_framing, header,
 };
 use crate::exchange::Caller;
 use crate::filter::{Cx, Response};
@@ -155,7 +155,7 @@ impl Endpoint {
         if !post.accepts.json {
             return Err(super::not_acceptable(None, "a batch is answered with application/json"));
         }
-        let items: Vec<Item<'r>> = items.into_iter().map(batch_item).collect();
+        let items: Vec<Item<'r>> = items.into_iter().map(|item| batch_item(item, cx)).collect();
         let handshake = |item: &Item<'_>| matches!(item, Item::Request(ask) if ask.known == Some(mcp::Method::Initialize));
         if items.iter().any(handshake) {
             return refuse("initialize must not be part of a batch");
@@ -201,7 +201,7 @@ fn unknown_session(id: Option<&Id>) -> Response {
     Response::rpc_error(Status::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
-fn batch_item(message: Result<Message<'_>, Malformed>) -> Item<'_> {
+fn batch_item<'r>(message: Result<Message<'r>, Malformed>, cx: &Cx<'_>) -> Item<'r> {
     match message {
         Err(bad) => Item::Refused(bad.id, bad.error),
         Ok(Message::Response(response)) => Item::Response(response),
@@ -209,18 +209,20 @@ fn batch_item(message: Result<Message<'_>, Malformed>) -> Item<'_> {
             known: mcp::Method::parse(&message.method),
             params: Params::read(message.params).unwrap_or_default(),
         }),
-        Ok(Message::Request(message)) => batch_ask(message),
+        Ok(Message::Request(message)) => batch_ask(message, cx),
     }
 }
 
-fn batch_ask(message: rpc::Request<'_>) -> Item<'_> {
+fn batch_ask<'r>(message: rpc::Request<'r>, cx: &Cx<'_>) -> Item<'r> {
+    let known = mcp::Method::parse(&message.method).filter(|method| method.facts().classic);
     match Params::read(message.params) {
         Err(reason) => Item::Refused(Some(message.id), ErrorObject::invalid_params(reason)),
         Ok(params) => Item::Request(Ask {
             id: message.id,
-            known: mcp::Method::parse(&message.method).filter(|method| method.facts().classic),
+            known,
             method: message.method,
             raw_params: message.params,
+            tool: called_tool(known, &params, cx),
             params,
         }),
     }

@@ -146,10 +146,7 @@ fn check_name(request: &Request<'_>, ask: &Ask<'_>, member: &str) -> Result<(), 
 }
 
 fn check_arguments(request: &Request<'_>, ask: &Ask<'_>, cx: &Cx<'_>) -> Result<(), ErrorObject> {
-    let name = ask.params.name.as_ref().map_or("", |name| name.as_str());
-    let Some((_, entry)) = cx.catalog.tools.find(name) else {
-        return Ok(());
-    };
+    let Some(entry) = ask.tool.and_then(|seq| cx.catalog.tools.get(seq)) else { return Ok(()) };
     for designated in entry.designations.iter() {
         let field_name = format!("{}{}", header::PARAM_PREFIX, designated.suffix());
         let field = sole(request, &field_name)?;

@@ -241,6 +241,52 @@ pub struct CallToolResult {
 const OWN_MEMBERS: [&str; 7] =
     ["content", "structuredContent", "isError", "_meta", "resultType", "ttlMs", "cacheScope"];
 
+/// What can be a text of a result: strings, moved rather than copied, and values that have one way
+/// to be written.
+pub trait IntoText {
+    /// The text.
+    fn into_text(self) -> String;
+}
+
+impl IntoText for String {
+    fn into_text(self) -> String {
+        self
+    }
+}
+
+macro_rules! written_texts {
+    ($($type:ty),* $(,)?) => {$(
+        impl IntoText for $type {
+            fn into_text(self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+written_texts!(
+    &str,
+    &String,
+    Box<str>,
+    std::borrow::Cow<'_, str>,
+    std::fmt::Arguments<'_>,
+    char,
+    bool,
+    u8,
+    u16,
+    u32,
+    u64,
+    u128,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    i128,
+    isize,
+    f32,
+    f64,
+);
+
 impl CallToolResult {
     /// A result without content, to be filled.
     pub fn new() -> Self {
@@ -248,12 +294,12 @@ impl CallToolResult {
     }
 
     /// A result of one block of text.
-    pub fn text(text: impl ToString) -> Self {
-        Self::new().with(Content::text(text.to_string()))
+    pub fn text(text: impl IntoText) -> Self {
+        Self::new().with(Content::text(text.into_text()))
     }
 
     /// A failure the model is to hear of, so that it can try something else.
-    pub fn error(text: impl ToString) -> Self {
+    pub fn error(text: impl IntoText) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 

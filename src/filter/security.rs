@@ -229,10 +229,26 @@ pub(crate) struct Hosts {
     /// The server listens publicly and nobody said under which name: any address literal will do,
     /// since a name is what a rebinding attack needs.
     pub(crate) any_literal: bool,
+    /// The field that was allowed last: on most servers it is always the same one.
+    pub(crate) last_allowed: Vec<u8>,
 }
 
 impl Hosts {
-    fn allow(&self, request: &Request<'_>) -> bool {
+    fn allow(&mut self, request: &Request<'_>) -> bool {
+        // The authority of an absolute target would win over the field, which then says nothing.
+        let field = request.field("host").filter(|_| request.authority().is_none());
+        if field.is_some_and(|host| host == self.last_allowed) {
+            return true;
+        }
+        let allowed = self.judge(request);
+        if let Some(host) = field.filter(|_| allowed) {
+            self.last_allowed.clear();
+            self.last_allowed.extend_from_slice(host);
+        }
+        allowed
+    }
+
+    fn judge(&self, request: &Request<'_>) -> bool {
         // The authority of an absolute target wins over the field (RFC 9112 section 3.2.2).
         let authority = request.authority().or_else(|| request.field_str("host"));
         let Some(authority) = authority else {
@@ -307,7 +323,11 @@ mod tests {
 
     #[test]
     fn b045_hosts_are_compared_without_port_and_case() {
-        let hosts = Hosts { allowed: vec!["mcp.example.com".into()], any_literal: false };
+        let hosts = Hosts {
+            allowed: vec!["mcp.example.com".into()],
+            any_literal: false,
+            ..Hosts::default()
+        };
         for good in ["127.0.0.1", "127.8.8.8", "localhost", "LOCALHOST", "[::1]", "MCP.example.com"]
         {
             assert!(hosts.allow_name(good), "{good}");
@@ -315,7 +335,7 @@ mod tests {
         for bad in ["evil.example", "localhost.evil", "192.168.1.1", "[::2]", ""] {
             assert!(!hosts.allow_name(bad), "{bad}");
         }
-        assert!(Hosts { allowed: Vec::new(), any_literal: true }.allow_name("192.168.1.1"));
+        assert!(Hosts { any_literal: true, ..Hosts::default() }.allow_name("192.168.1.1"));
     }
 
     #[test]

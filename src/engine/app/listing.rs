@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{App, Desk, Made};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
+use crate::key::Hasher;
 use crate::mcp::catalog::Shelf;
 use crate::mcp::method_not_found;
 use crate::mcp::model::{Listed, Listing, Stamped};
@@ -15,7 +16,7 @@ use crate::rpc::{ErrorObject, encode};
 /// change only when the catalog does.
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
-    first: HashMap<(&'static str, Version), (u64, Vec<u8>)>,
+    first: HashMap<(&'static str, Version), (u64, Vec<u8>), Hasher>,
 }
 
 impl App {

@@ -13,7 +13,7 @@ use super::answer::{Answer, RpcAnswer, join, status_of};
 use super::handler::{Completions, Handler, Kind, Prompts, Resources, Tools};
 use crate::exchange::{
     Batch, Busy, Caller, Committed, Exchange, ExchangeRegistry, Flags, Mail, Notifier, Outlet,
-    Poster, RequestContext, Seat,
+    Poster, RequestContext, Seat, Source,
 };
 use crate::filter::endpoint::{Ask, Item, Note, Work};
 use crate::filter::{Facts, Passage, Response};
@@ -318,13 +318,9 @@ impl Desk<'_> {
 }
 
 /// The context of a request that is served on the loop.
-pub(crate) fn context<'r>(
-    caller: Caller<'r>,
-    id: Id,
-    params: Option<&'r serde_json::value::RawValue>,
-) -> RequestContext<'r> {
+pub(crate) fn context<'r>(caller: Caller<'r>, id: Id, source: Source<'r>) -> RequestContext<'r> {
     let notifier = Notifier::new(&caller, Outlet::Buffer(Vec::new()));
-    RequestContext { caller, id, params: params.map(crate::exchange::Fragment::Borrowed), notifier }
+    RequestContext { caller, id, source, notifier }
 }
 
 /// Whether the answer must be an event stream, whatever comes of the call.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::exchange::{Fragment, RequestContext, Responder};
+use crate::exchange::{RequestContext, Responder};
+use crate::mcp::designation::member;
 use crate::mcp::model::{
     CallToolResult, CompleteResult, CompletionReference, GetPromptResult, Outcome,
     ReadResourceResult,
@@ -90,7 +91,8 @@ impl From<serde_json::Error> for CallError {
 #[derive(Debug)]
 pub struct ToolCall<'a> {
     pub(crate) name: Cow<'a, str>,
-    pub(crate) arguments: Option<Fragment<'a>>,
+    /// None of a call that was taken away from its request; they are among its params then.
+    pub(crate) arguments: Option<&'a RawValue>,
     pub(crate) context: RequestContext<'a>,
 }
 
@@ -116,7 +118,7 @@ impl ToolCall<'_> {
     /// The arguments as they came: numbers of any size, members in their order.
     #[must_use]
     pub fn raw_arguments(&self) -> Option<&RawValue> {
-        self.arguments.as_deref()
+        self.arguments.or_else(|| member(self.params()?, "arguments"))
     }
 }
 
@@ -270,11 +272,7 @@ impl Kind for Tools {
     type Output = CallToolResult;
 
     fn detach(call: ToolCall<'_>) -> ToolCall<'static> {
-        ToolCall {
-            name: owned(call.name),
-            arguments: call.arguments.map(Fragment::into_shared),
-            context: call.context.into_shared(),
-        }
+        ToolCall { name: owned(call.name), arguments: None, context: call.context.into_shared() }
     }
 
     fn failure(error: CallError) -> Result<CallToolResult, ErrorObject> {

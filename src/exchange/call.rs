@@ -66,6 +66,34 @@ impl Deref for Fragment<'_> {
     }
 }
 
+/// Where a request's parameters can be read in full.
+#[derive(Debug, Clone)]
+pub(crate) enum Source<'a> {
+    /// Somewhere in this message.
+    Message(&'a str),
+    /// Here, if there are any.
+    Params(Option<&'a RawValue>),
+    /// Here, on their own.
+    Shared(Option<Arc<RawValue>>),
+}
+
+impl Source<'_> {
+    fn params(&self) -> Option<&RawValue> {
+        match self {
+            Self::Message(text) => member(serde_json::from_str(text).ok()?, "params"),
+            Self::Params(raw) => *raw,
+            Self::Shared(raw) => raw.as_deref(),
+        }
+    }
+
+    fn into_shared(self) -> Source<'static> {
+        Source::Shared(match self {
+            Source::Shared(raw) => raw,
+            other => other.params().map(|raw| Arc::from(raw.to_owned())),
+        })
+    }
+}
+
 /// What a request said about the one who sent it.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller<'a> {
@@ -74,7 +102,6 @@ pub(crate) struct Caller<'a> {
     pub(crate) principal: Option<Principal>,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) accepts: Accepts,
-    pub(crate) meta: Option<Fragment<'a>>,
     pub(crate) client_info: Option<Fragment<'a>>,
     pub(crate) capabilities: Option<Fragment<'a>>,
     /// Messages below it are not wanted; none means that no message is.
@@ -85,7 +112,6 @@ pub(crate) struct Caller<'a> {
 impl Caller<'_> {
     pub(crate) fn into_shared(self) -> Caller<'static> {
         Caller {
-            meta: self.meta.map(Fragment::into_shared),
             client_info: self.client_info.map(Fragment::into_shared),
             capabilities: self.capabilities.map(Fragment::into_shared),
             ..Caller {
@@ -94,7 +120,6 @@ impl Caller<'_> {
                 principal: self.principal,
                 peer: self.peer,
                 accepts: self.accepts,
-                meta: None,
                 client_info: None,
                 capabilities: None,
                 log_level: self.log_level,
@@ -112,7 +137,7 @@ impl Caller<'_> {
 pub struct RequestContext<'a> {
     pub(crate) caller: Caller<'a>,
     pub(crate) id: rpc::Id,
-    pub(crate) params: Option<Fragment<'a>>,
+    pub(crate) source: Source<'a>,
     pub(crate) notifier: Notifier,
 }
 
@@ -180,7 +205,7 @@ impl<'a> RequestContext<'a> {
     /// The request's `_meta` object as it came, unknown keys included.
     #[must_use]
     pub fn meta(&self) -> Option<&RawValue> {
-        self.caller.meta.as_deref()
+        member(self.params()?, "_meta")
     }
 
     /// One value of the request's `_meta`; none if it is absent or not of this type.
@@ -192,7 +217,7 @@ impl<'a> RequestContext<'a> {
     /// The request's whole `params` as they came, unknown members included.
     #[must_use]
     pub fn params(&self) -> Option<&RawValue> {
-        self.params.as_deref()
+        self.source.params()
     }
 
     /// The token under which the caller wants to hear of progress, if it does.
@@ -226,7 +251,7 @@ impl<'a> RequestContext<'a> {
         RequestContext {
             caller: self.caller.into_shared(),
             id: self.id,
-            params: self.params.map(Fragment::into_shared),
+            source: self.source.into_shared(),
             notifier: self.notifier,
         }
     }

@@ -22,7 +22,9 @@ use std::time::Instant;
 pub use call::{Accepts, Flowing, RequestContext};
 pub use responder::Responder;
 
-pub(crate) use call::{Caller, Flags, Fragment, Notifier, Outlet, Poster, default_log_level};
+pub(crate) use call::{
+    Caller, Flags, Fragment, Notifier, Outlet, Poster, Source, default_log_level,
+};
 pub(crate) use responder::{Mail, Ticket, Verify};
 
 use crate::http::Reply;

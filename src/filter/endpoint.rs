@@ -12,9 +12,9 @@ mod modern;
 use std::borrow::Cow;
 
 use super::{Cx, Filter, Flow, Refusal, Response};
-use crate::exchange::{Accepts, Caller};
+use crate::exchange::{Accepts, Caller, Source};
 use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
-use crate::mcp::params::{Meta, Params};
+use crate::mcp::params::Params;
 use crate::mcp::version::{self, Version};
 use crate::mcp::{self, method_not_found};
 use crate::rpc::{self, Body, ErrorObject, Id, Message};
@@ -85,7 +85,7 @@ pub(crate) struct Ask<'r> {
     pub(crate) method: Cow<'r, str>,
     /// None for a method that this era does not have.
     pub(crate) known: Option<mcp::Method>,
-    pub(crate) raw_params: Option<&'r serde_json::value::RawValue>,
+    pub(crate) source: Source<'r>,
     pub(crate) params: Params<'r>,
     /// The tool that is called, if there is one by that name.
     pub(crate) tool: Option<u64>,
@@ -161,45 +161,61 @@ impl Endpoint {
     }
 
     fn on_post<'r>(&self, request: &Request<'r>, cx: &mut Cx<'_>) -> Result<Inbound<'r>, Response> {
-        let body = rpc::decode(request.body(), self.json_depth_max)
-            .map_err(|bad| bad_request(bad.id.as_ref(), &bad.error))?;
         let post =
             Post { request, field: VersionField::read(request), accepts: self.readable(request) };
+        let depth_max = self.json_depth_max;
+        if let Some(call) = rpc::read_call::<Params<'r>>(request.body(), depth_max) {
+            let params = call.params.unwrap_or_default();
+            return self.on_ask(
+                &post,
+                Asked(call.id, call.method, Source::Message(call.text)),
+                params,
+                cx,
+            );
+        }
+        let body = rpc::decode(request.body(), depth_max)
+            .map_err(|bad| bad_request(bad.id.as_ref(), &bad.error))?;
         match body {
-            Body::Single(Message::Request(message)) => self.on_ask(&post, message, cx),
+            Body::Single(Message::Request(message)) => self.on_raw_ask(&post, message, cx),
             Body::Single(Message::Notification(message)) => self.on_note(&post, message, cx),
             Body::Single(Message::Response(message)) => self.on_reply(&post, message, cx),
             Body::Batch(items) => self.classic_batch(&post, items, cx),
         }
     }
 
-    fn on_ask<'r>(
+    /// A request whose parameters are not read yet; mostly because something is wrong with them.
+    fn on_raw_ask<'r>(
         &self,
         post: &Post<'_, 'r>,
         message: rpc::Request<'r>,
         cx: &mut Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
-        let read =
-            Params::read(message.params).and_then(|params| Ok((Meta::read(params.meta)?, params)));
-        let (meta, params) = match read {
-            Ok(read) => read,
+        match Params::read(message.params) {
+            Ok(params) => {
+                let source = Source::Params(message.params);
+                self.on_ask(post, Asked(message.id, message.method, source), params, cx)
+            }
             Err(reason) => {
-                let error = ErrorObject::invalid_params(reason);
                 let modern = post.field.is_modern();
                 let status = if modern { Status::BAD_REQUEST } else { Status::OK };
-                return Err(Response::rpc_error(status, Some(&message.id), &error));
+                let error = ErrorObject::invalid_params(reason);
+                Err(Response::rpc_error(status, Some(&message.id), &error))
             }
-        };
-        let method = mcp::Method::parse(&message.method);
-        let handshake = method == Some(mcp::Method::Initialize);
-        let ask = Ask {
-            id: message.id,
-            method: message.method,
-            known: method,
-            raw_params: message.params,
-            tool: called_tool(method, &params, cx),
-            params,
-        };
+        }
+    }
+
+    fn on_ask<'r>(
+        &self,
+        post: &Post<'_, 'r>,
+        Asked(id, method, source): Asked<'r>,
+        mut params: Params<'r>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Inbound<'r>, Response> {
+        let meta = params.meta.take().unwrap_or_default();
+        let known = mcp::Method::parse(&method);
+        let handshake = known == Some(mcp::Method::Initialize);
+        let tool = called_tool(known, &params, cx);
+        let ask = Ask { id, method, known, source, tool, params };
         // A handshake negotiates in its body; its field may name a revision we never heard of.
         let modern = meta.protocol_version.is_some() || (post.field.is_modern() && !handshake);
         if modern {
@@ -216,8 +232,8 @@ impl Endpoint {
         cx: &mut Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
         // Malformed parameters of a notification are ignored like unknown ones: nobody may answer.
-        let params = Params::read(message.params).unwrap_or_default();
-        let meta = Meta::read(params.meta).unwrap_or_default();
+        let mut params = Params::read(message.params).unwrap_or_default();
+        let meta = params.meta.take().unwrap_or_default();
         let note = Note { known: mcp::Method::parse(&message.method), params };
         let caller = if meta.protocol_version.is_some() || post.field.is_modern() {
             self.modern_bystander(post, &meta, cx)?
@@ -256,6 +272,9 @@ impl Endpoint {
         bad_request(id, &mcp::unsupported_version(&self.served, requested))
     }
 }
+
+/// The id and method of a request, and where its parameters are.
+struct Asked<'r>(Id, Cow<'r, str>, Source<'r>);
 
 /// One POST and what its fields say.
 struct Post<'q, 'r> {

@@ -12,7 +12,7 @@ use crate::rpc::Text;
 /// What a request's `params` say to the protocol; everything else stays in the raw text.
 #[derive(Debug, Default)]
 pub(crate) struct Params<'a> {
-    pub(crate) meta: Option<&'a RawValue>,
+    pub(crate) meta: Option<Meta<'a>>,
     pub(crate) name: Option<Text<'a>>,
     pub(crate) uri: Option<Text<'a>>,
     pub(crate) task_id: Option<Text<'a>>,
@@ -38,22 +38,11 @@ pub(crate) struct Meta<'a> {
 impl<'a> Params<'a> {
     /// Reads `params`; the error text names the member that is wrong.
     pub(crate) fn read(params: Option<&'a RawValue>) -> Result<Self, String> {
-        read(params)
+        params.map_or_else(
+            || Ok(Self::default()),
+            |raw| serde_json::from_str(raw.get()).map_err(|error| strip_position(&error)),
+        )
     }
-}
-
-impl<'a> Meta<'a> {
-    /// Reads `_meta`; the error text names the member that is wrong.
-    pub(crate) fn read(meta: Option<&'a RawValue>) -> Result<Self, String> {
-        read(meta).map_err(|error| format!("_meta: {error}"))
-    }
-}
-
-fn read<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> Result<T, String> {
-    raw.map_or_else(
-        || Ok(T::default()),
-        |raw| serde_json::from_str(raw.get()).map_err(|error| strip_position(&error)),
-    )
 }
 
 /// A position inside a fragment means nothing to the caller, who sees the whole body.

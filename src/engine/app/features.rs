@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::run::Run;
 use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
-use crate::exchange::{Caller, Fragment};
+use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::mcp::model::{CallToolResult, CompleteParams, read_params};
 use crate::mcp::{method_not_found, resource_not_found};
@@ -48,11 +48,8 @@ impl App {
             let result = CallToolResult::error(reason);
             return run.write::<Tools>(&caller, &ask.id, &result, desk);
         }
-        let call = ToolCall {
-            name: name.0,
-            arguments: arguments.map(Fragment::Borrowed),
-            context: context(caller, ask.id, ask.raw_params),
-        };
+        let call =
+            ToolCall { name: name.0, arguments, context: context(caller, ask.id, ask.source) };
         run.run(&mut code.handler, call, desk)
     }
 
@@ -89,7 +86,7 @@ impl App {
             return desk.fail(&ask.id, &error);
         };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
-        let context = context(caller, ask.id, ask.raw_params);
+        let context = context(caller, ask.id, ask.source);
         run.run(handler, ResourceCall { uri: uri.0, variables, context }, desk)
     }
 
@@ -123,7 +120,7 @@ impl App {
             return desk.fail(&ask.id, &ErrorObject::internal());
         };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
-        let context = context(caller, ask.id, ask.raw_params);
+        let context = context(caller, ask.id, ask.source);
         run.run(handler, PromptCall { name: name.0, arguments, context }, desk)
     }
 
@@ -137,17 +134,14 @@ impl App {
         let Some(handler) = &mut self.completions else {
             return desk.fail(&ask.id, &method_not_found(&ask.method));
         };
-        let params: CompleteParams<'_> = match read_params(ask.raw_params) {
+        let context = context(caller, ask.id, ask.source);
+        let params: CompleteParams<'_> = match read_params(context.params()) {
             Ok(params) => params,
-            Err(error) => return desk.fail(&ask.id, &error),
+            Err(error) => return desk.fail(&context.id, &error),
         };
         let argument = (params.argument.name.0.into_owned(), params.argument.value.0.into_owned());
-        let call = CompleteCall {
-            reference: params.r#ref,
-            argument,
-            settled: params.context.arguments,
-            context: context(caller, ask.id, ask.raw_params),
-        };
+        let (reference, settled) = (params.r#ref, params.context.arguments);
+        let call = CompleteCall { reference, argument, settled, context };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
         run.run(handler, call, desk)
     }

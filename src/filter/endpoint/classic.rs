@@ -4,7 +4,7 @@ use super::{
     Ask, Endpoint, Inbound, Item, Note, Post, VersionField, Work, bad_request, called_tool,
     check_framing, header,
 };
-use crate::exchange::Caller;
+use crate::exchange::{Caller, Source};
 use crate::filter::{Cx, Response};
 use crate::http::{Request, Status};
 use crate::key::SessionId;
@@ -29,9 +29,6 @@ impl Endpoint {
         check_framing(&ask, post, cx)?;
         ask.known = ask.known.filter(|method| method.facts().classic);
         caller.progress_token = meta.progress_token;
-        if let Some(raw) = ask.params.meta {
-            caller.meta = Some(crate::exchange::Fragment::Borrowed(raw));
-        }
         Ok(Inbound { caller, work: Work::Request(ask) })
     }
 
@@ -82,7 +79,6 @@ impl Endpoint {
             principal: cx.passage.principal.clone(),
             peer: cx.peer,
             accepts: post.accepts,
-            meta: None,
             client_info: None,
             capabilities: None,
             log_level: crate::exchange::default_log_level(version),
@@ -221,7 +217,7 @@ fn batch_ask<'r>(message: rpc::Request<'r>, cx: &Cx<'_>) -> Item<'r> {
             id: message.id,
             known,
             method: message.method,
-            raw_params: message.params,
+            source: Source::Params(message.params),
             tool: called_tool(known, &params, cx),
             params,
         }),

@@ -32,7 +32,7 @@ fn main() -> support::Outcome {
     let mut server = Server::builder("everything", env!("CARGO_PKG_VERSION"))
         .implementation(about_this_program())
         .instructions("A server to try things on: nothing here has effects outside of it.")
-        .cache(CacheHint { ttl_ms: 60_000, scope: CacheScope::Public })
+        .cache(CacheHint { ttl_ms: 60_000, scope: CacheScope::Private })
         .limits(Limits { page_items: PAGE_ITEMS, ..Limits::default() })
         .timeouts(Timeouts { grace: Duration::from_secs(3), ..Timeouts::default() });
     server = add_plain_tools(server);
@@ -54,15 +54,7 @@ const PAGE_ITEMS: usize = 8;
 fn about_this_program() -> Implementation {
     Implementation::new("everything", env!("CARGO_PKG_VERSION"))
         .title("Everything")
-        .description("Shows every feature of the waterwheel server library")
-        .website_url("https://modelcontextprotocol.io")
-        .icon(wheel())
-}
-
-fn wheel() -> Icon {
-    let drawing = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
-                   viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='3'/%3E%3C/svg%3E";
-    Icon::new(drawing).mime_type("image/svg+xml").size("any")
+        .description("Shows every feature of a waterwheel server")
 }
 
 fn greet_operator(url: &str) {
@@ -71,18 +63,19 @@ fn greet_operator(url: &str) {
     println!("Revision 2025-11-25, a session first:\n\n{}\n", CLASSIC.replace("URL", url));
 }
 
-const MODERN: &str = r#"curl -s URL \
+const MODERN: &str = r#"curl -s -w '\n' URL \
   -H 'Content-Type: application/json' -H 'MCP-Protocol-Version: 2026-07-28' \
   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: add' -d '{"jsonrpc":"2.0","id":1,
   "method":"tools/call","params":{"name":"add","arguments":{"a":2,"b":40},"_meta":{
   "io.modelcontextprotocol/protocolVersion":"2026-07-28",
   "io.modelcontextprotocol/clientCapabilities":{}}}}'"#;
 
-const CLASSIC: &str = r#"SESSION=$(curl -s -D - -o /dev/null URL -H 'Content-Type: application/json' \
-  -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
-  "capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}' |
+const CLASSIC: &str = r#"SESSION=$(curl -s -D - -o /dev/null URL \
+  -H 'Content-Type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"initialize",
+  "params":{"protocolVersion":"2025-11-25","capabilities":{},
+  "clientInfo":{"name":"curl","version":"1"}}}' |
   sed -n 's/^Mcp-Session-Id: \([0-9a-f]*\).*/\1/p')
-curl -s URL -H 'Content-Type: application/json' -H "Mcp-Session-Id: $SESSION" \
+curl -s -w '\n' URL -H 'Content-Type: application/json' -H "Mcp-Session-Id: $SESSION" \
   -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add",
   "arguments":{"a":2,"b":40}}}'"#;
 
@@ -244,7 +237,7 @@ fn pass_on(
             // Were the oracle gone, the responder in the question would answer by being dropped.
             let _ = questions.send(Question { text, responder });
         }
-        Err(error) => responder.finish(CallToolResult::error(error)),
+        Err(error) => responder.finish(CallToolResult::error(error.to_string())),
     }
 }
 
@@ -274,6 +267,12 @@ fn add_tools_that_know_their_caller(server: ServerBuilder) -> ServerBuilder {
                 }))),
             weather,
         )
+}
+
+fn wheel() -> Icon {
+    let drawing = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
+                   viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='3'/%3E%3C/svg%3E";
+    Icon::new(drawing).mime_type("image/svg+xml").size("any")
 }
 
 #[derive(Serialize)]
@@ -408,7 +407,8 @@ fn about(_request: &Request<'_>, _cx: &mut Cx<'_>) -> Response {
     Response::new(Status::OK, "text/plain; charset=utf-8", text)
 }
 
-/// The outermost filter: it sees every request first and every response last.
+/// The outermost filter: it sees a request first and its response last. What is no well-formed
+/// request never gets to a filter.
 struct AccessLog;
 
 impl Filter for AccessLog {

@@ -122,7 +122,6 @@ mod server;
 mod timers;
 mod workers;
 
-pub use dispatcher::{Dispatcher, Transport};
 pub use engine::handler::{CallError, CompleteCall, PromptCall, ResourceCall, ToolCall};
 pub use engine::{AfterFlush, CloseReason, Conn, Engine};
 pub use error::{BuildError, Error};

@@ -40,7 +40,6 @@ pub struct Server {
 
 impl Server {
     /// Begins to describe a server that calls itself by this name and version.
-    #[must_use]
     pub fn builder(name: &str, version: &str) -> ServerBuilder {
         ServerBuilder::new(name, version)
     }

@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_mio::v1_0::Signals;
 
 pub(crate) use listener::{BindPolicy, bind};
-pub use transport::Transport;
+pub(crate) use transport::Transport;
 
 use crate::engine::{AfterFlush, CloseReason, Engine};
 use crate::key::ConnKey;
@@ -31,7 +31,7 @@ use listener::Listener;
 ///
 /// Single-threaded; it is driven by calling [`turn`](Self::turn) in a loop. Most programs let
 /// [`Server::run`](crate::Server::run) do that.
-pub struct Dispatcher {
+pub(crate) struct Dispatcher {
     poll: Poll,
     events: Events,
     listeners: Vec<Listener>,
@@ -45,7 +45,6 @@ pub struct Dispatcher {
     now: Instant,
     /// When the calendar is looked at again.
     calendar_at: Instant,
-    longest_turn: Duration,
 }
 
 /// What waits for an event, as the reactor names it.
@@ -64,10 +63,10 @@ impl Dispatcher {
     /// # Errors
     ///
     /// When the operating system gives no reactor.
-    pub fn new<T>(engine: &Engine<T>) -> io::Result<Self> {
+    pub(crate) fn new<T>(engine: &Engine<T>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
-        engine.mailbox().wake_with(move || {
+        engine.wake_with(move || {
             if let Err(error) = waker.wake() {
                 log::error!("the loop could not be woken: {error}");
             }
@@ -82,7 +81,6 @@ impl Dispatcher {
             parked: HashSet::new(),
             now,
             calendar_at: now,
-            longest_turn: Duration::ZERO,
         })
     }
 
@@ -105,7 +103,7 @@ impl Dispatcher {
     /// # Errors
     ///
     /// When the handlers cannot be installed.
-    pub fn handle_signals(&mut self) -> io::Result<()> {
+    pub(crate) fn handle_signals(&mut self) -> io::Result<()> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         self.poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
         self.signals = Some(signals);
@@ -114,14 +112,8 @@ impl Dispatcher {
 
     /// The instant of the last turn.
     #[must_use]
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.now
-    }
-
-    /// The longest time a turn has taken so far, without its sleep.
-    #[must_use]
-    pub fn longest_turn(&self) -> Duration {
-        self.longest_turn
     }
 
     /// Sleeps until something is due, but no longer than `limit`, and does it.
@@ -130,7 +122,7 @@ impl Dispatcher {
     ///
     /// When the reactor fails, which nothing can be served without. Errors of one connection close
     /// that connection and are not reported here.
-    pub fn turn(
+    pub(crate) fn turn(
         &mut self,
         engine: &mut Engine<Transport>,
         limit: Option<Duration>,
@@ -148,8 +140,6 @@ impl Dispatcher {
             self.flush(engine, key);
         }
         self.reap(engine);
-        let took = read_clock().saturating_duration_since(self.now);
-        self.longest_turn = self.longest_turn.max(took);
         Ok(())
     }
 
@@ -283,18 +273,10 @@ impl Dispatcher {
         }
         let (drained, out_of_budget) = (output.is_empty(), budget == 0);
         if engine.wrote(key, self.now) == AfterFlush::CloseSending {
-            self.close_sending(engine, key);
+            close_sending(engine, key);
         }
         if out_of_budget || (drained && self.parked.remove(&key)) {
             self.backlog.push(key);
-        }
-    }
-
-    fn close_sending(&mut self, engine: &mut Engine<Transport>, key: ConnKey) {
-        let Some(conn) = engine.conn(key) else { return };
-        if let Err(error) = conn.io.shutdown(Shutdown::Write) {
-            log::debug!("closing our side of {key:?} failed: {error}");
-            engine.close(key, CloseReason::TransportFailed);
         }
     }
 
@@ -304,12 +286,9 @@ impl Dispatcher {
         for listener in &mut self.listeners {
             for (stream, peer) in listener.accept(budget, self.now, pause) {
                 let transport = Transport::tcp(stream);
-                let key = match engine.connect(transport, Some(peer), self.now) {
-                    Ok(key) => key,
-                    Err(_) => {
-                        log::warn!("no room for another connection; closed the one from {peer}");
-                        continue;
-                    }
+                let Ok(key) = engine.connect(transport, Some(peer), self.now) else {
+                    log::warn!("no room for another connection; closed the one from {peer}");
+                    continue;
                 };
                 let Some(conn) = engine.conn(key) else {
                     continue;
@@ -371,6 +350,14 @@ enum Drain {
     UntilShort,
     /// Only when the socket says so: an end of input may be waiting behind the data.
     UntilBlocked,
+}
+
+fn close_sending(engine: &mut Engine<Transport>, key: ConnKey) {
+    let Some(conn) = engine.conn(key) else { return };
+    if let Err(error) = conn.io.shutdown(Shutdown::Write) {
+        log::debug!("closing our side of {key:?} failed: {error}");
+        engine.close(key, CloseReason::TransportFailed);
+    }
 }
 
 fn read_clock() -> Instant {

@@ -10,7 +10,7 @@ use mio::{Interest, Registry, Token};
 /// The byte stream of one connection.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Transport {
+pub(crate) enum Transport {
     /// A TCP connection.
     Tcp(TcpStream),
 }

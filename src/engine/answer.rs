@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use super::{CloseReason, Engine, Phase};
 use crate::exchange::{Batch, Committed, Exchange, Mail, Seat};
-use crate::filter::{Cx, Facts, Filter, Response};
+use crate::filter::{Chain, Cx, Facts, Filter, Response};
+use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, ExchangeId, SessionId};
 use crate::mcp::version::Version;
@@ -93,14 +94,16 @@ impl<T> Engine<T> {
         self.return_head(key, head);
     }
 
-    /// Answers bytes that were no request, and closes.
-    pub(super) fn answer_garbage(&mut self, key: ConnKey, response: Response) {
-        let mut head = ResponseHead::new(response.status);
-        for (name, value) in &response.fields {
-            head.field(name, value);
-        }
-        let reply = Reply::to_garbage();
-        self.write_unary(key, reply, &head, response.content_type.as_deref(), &response.body);
+    /// Answers bytes that were no request, or one that will never be whole, and closes.
+    pub(super) fn answer_garbage(&mut self, key: ConnKey, response: Response, now: Instant) {
+        let Some(conn) = self.conn(key) else { return };
+        let reply = if conn.codec.has_head() {
+            Reply::to(&conn.codec.request(&conn.input)).closing()
+        } else {
+            conn.passage.clear();
+            Reply::to_garbage()
+        };
+        self.answer_now(key, reply, response, now);
     }
 
     fn answer_rpc(&mut self, key: ConnKey, reply: Reply, answer: &RpcAnswer, now: Instant) {
@@ -139,7 +142,7 @@ impl<T> Engine<T> {
             sessions,
             health: *health,
         };
-        chain.on_response(&mut head, &mut cx);
+        respond(chain, &mut head, &mut cx);
         head
     }
 
@@ -226,6 +229,9 @@ impl<T> Engine<T> {
     }
 
     fn on_event(&mut self, id: ExchangeId, message: &[u8], now: Instant) {
+        if let Some(exchange) = self.exchanges.find(id) {
+            exchange.flags.arrived(message.len());
+        }
         let Some(key) = self.attached(id) else { return };
         if !self.open_stream(id, now) {
             return;
@@ -235,12 +241,12 @@ impl<T> Engine<T> {
         let Some(writer) = &mut conn.stream else {
             return;
         };
+        if conn.stuck > max {
+            return self.close(key, CloseReason::ReaderTooSlow);
+        }
         let written = writer.event(&mut conn.output, message, None);
         debug_assert!(written.is_ok(), "the stream is open");
         let waiting = conn.output.len();
-        if waiting > max {
-            return self.close(key, CloseReason::ReaderTooSlow);
-        }
         if let Some(exchange) = self.exchanges.find(id) {
             exchange.flags.set_slow(waiting > high);
         }
@@ -293,10 +299,14 @@ impl<T> Engine<T> {
         error: Option<i64>,
         now: Instant,
     ) {
+        let shutting_down = self.shutdown_at.is_some();
         let Some(conn) = self.conn(key) else { return };
         conn.busy = None;
         match (exchange.committed, conn.stream.take()) {
             (Committed::Stream, Some(mut writer)) => {
+                if shutting_down {
+                    writer.close_after();
+                }
                 let written = writer.event(&mut conn.output, message, None);
                 debug_assert!(written.is_ok(), "the stream is open");
                 let after = writer.finish(&mut conn.output);
@@ -428,7 +438,7 @@ impl<T> Engine<T> {
             sessions,
             health: *health,
         };
-        chain.on_response(head, &mut cx);
+        respond(chain, head, &mut cx);
     }
 
     /// The connection that waits for this exchange.
@@ -442,6 +452,13 @@ impl<T> Engine<T> {
 
 /// One huge answer must not pin its memory for the life of the server.
 const SCRATCH_KEPT_BYTES: usize = 64 * 1024;
+
+/// Lets the filters see a response. One that panics has had its look.
+fn respond(chain: &mut Chain, head: &mut ResponseHead, cx: &mut Cx<'_>) {
+    if guarded(|| chain.on_response(head, cx)).is_err() {
+        log::error!("a filter panicked over a response");
+    }
+}
 
 /// The answers of a batch as one JSON array.
 pub(crate) fn join(batch: &Batch) -> Vec<u8> {

@@ -85,6 +85,7 @@ pub(crate) struct Desk<'d> {
     pub(crate) catalog: &'d Catalog,
     pub(crate) mailbox: &'d Mailbox<Mail>,
     pub(crate) mail_max: usize,
+    pub(crate) bytes_max: usize,
     /// Where an answer is serialized.
     pub(crate) body: &'d mut Vec<u8>,
 }
@@ -224,12 +225,7 @@ impl App {
 
     /// Takes a notification; the call it cancels, if it does. Unknown ones are ignored: nobody may
     /// answer a notification.
-    fn note(
-        &mut self,
-        caller: &Caller<'_>,
-        note: &Note<'_>,
-        desk: &Desk<'_>,
-    ) -> Option<ExchangeId> {
+    fn note(&self, caller: &Caller<'_>, note: &Note<'_>, desk: &Desk<'_>) -> Option<ExchangeId> {
         if note.known != Some(Method::Cancelled) {
             return None;
         }
@@ -313,6 +309,7 @@ impl Desk<'_> {
             mailbox: self.mailbox.clone(),
             flags: flags.unwrap_or_default(),
             mail_max: self.mail_max,
+            bytes_max: self.bytes_max,
         }
     }
 }

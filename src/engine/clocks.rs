@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Clock, CloseReason, Due, Engine, Phase};
+use super::{Clock, CloseReason, Due, Engine};
 use crate::filter::Response;
 use crate::http::Status;
 use crate::key::{ConnKey, ExchangeId};
@@ -76,10 +76,7 @@ impl<T> Engine<T> {
     fn refuse_slow_request(&mut self, key: ConnKey, now: Instant) {
         let error = ErrorObject::invalid_request("the request did not come in time");
         let response = Response::rpc_error(Status::REQUEST_TIMEOUT, None, &error);
-        self.answer_garbage(key, response);
-        if let Some(conn) = self.conn(key) {
-            conn.phase = Phase::Finishing;
-        }
+        self.answer_garbage(key, response, now);
         self.set_clock(key, now);
     }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::exchange::{RequestContext, Responder};
 use crate::mcp::designation::member;
 use crate::mcp::model::{
-    CallToolResult, CompleteResult, CompletionReference, GetPromptResult, Outcome,
+    CallToolResult, CompleteResult, CompletionReference, GetPromptResult, IntoText, Outcome,
     ReadResourceResult,
 };
 use crate::mcp::schema::Schema;
@@ -62,6 +62,12 @@ impl fmt::Display for CallError {
 }
 
 impl std::error::Error for CallError {}
+
+impl IntoText for CallError {
+    fn into_text(self) -> String {
+        self.to_string()
+    }
+}
 
 impl From<ErrorObject> for CallError {
     fn from(error: ErrorObject) -> Self {

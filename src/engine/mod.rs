@@ -46,7 +46,7 @@ use pool::Pool;
 /// A whole MCP server without sockets and without a clock.
 ///
 /// Made by [`ServerBuilder::build_engine`](crate::ServerBuilder::build_engine). The type-level
-/// contract is in the module's first lines; `examples/own_loop.rs` drives one by hand.
+/// contract of whoever drives it stands first in the documentation of the crate.
 pub struct Engine<T> {
     conns: Slab<Conn<T>>,
     /// Tenants so far; the next one's generation.
@@ -146,6 +146,12 @@ impl<T> Engine<T> {
         self.timers.arm(now + self.sessions.sweep_interval(), Due::Sessions);
     }
 
+    /// Sets what ends the driver's wait when another thread leaves mail: an answer, a report of
+    /// progress, an order of a [`ServerHandle`](crate::ServerHandle).
+    pub fn wake_with(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.mailbox.wake_with(wake);
+    }
+
     /// Tells the engine the calendar time, in seconds since 1970, for the `Date` field. Without it
     /// responses carry none.
     pub fn set_calendar(&mut self, unix_seconds: u64) {
@@ -188,7 +194,9 @@ impl<T> Engine<T> {
 
     /// What waits to be written to the peer.
     pub fn writing(&mut self, key: ConnKey) -> Option<(&mut T, &mut ByteQueue)> {
-        self.conn(key).map(|conn| (&mut conn.io, &mut conn.output))
+        let conn = self.conn(key)?;
+        conn.offered = conn.output.len();
+        Some((&mut conn.io, &mut conn.output))
     }
 
     /// How much the shell may usefully read at once: the rest of a body on its way, or nothing
@@ -206,12 +214,18 @@ impl<T> Engine<T> {
 
     /// Says that output was taken from [`writing`](Self::writing) and the queue consumed by as much.
     pub fn wrote(&mut self, key: ConnKey, now: Instant) -> AfterFlush {
+        let budget = self.limits.turn.write_bytes_max;
         let Some(conn) = self.conn(key) else {
             return AfterFlush::Keep;
         };
+        // What was left although the budget allowed more is what the peer does not read.
+        let taken = conn.offered.saturating_sub(conn.output.len());
+        conn.stuck = if taken < budget { conn.output.len() } else { 0 };
         if !conn.output.is_empty() {
-            // Whatever was taken is progress, and the clock of a slow reader starts again.
-            conn.clock = Clock::Work;
+            if taken > 0 {
+                // Progress: the clock of a slow reader starts again.
+                conn.clock = Clock::Work;
+            }
             self.set_clock(key, now);
             return AfterFlush::Keep;
         }

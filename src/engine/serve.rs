@@ -7,6 +7,7 @@ use super::app::Desk;
 use super::{CloseReason, Conn, Engine, Phase};
 use crate::exchange::Seat;
 use crate::filter::{AfterRefusal, Cx, Facts, Filter, Flow, Health, Inbound, Refusal, Response};
+use crate::guard::guarded;
 use crate::http::{Decoded, HttpError, Reply, Status, write_continue};
 use crate::key::ConnKey;
 use crate::rpc::ErrorObject;
@@ -85,12 +86,12 @@ impl<T> Engine<T> {
         match conn.codec.decode(&mut conn.input, &limits.http) {
             Ok(Decoded::Head) => self.on_head(key, now),
             Ok(Decoded::Whole) => self.on_request(key, now),
-            Ok(Decoded::Incomplete) => self.on_incomplete(key),
-            Err(error) => self.on_garbage(key, error),
+            Ok(Decoded::Incomplete) => self.on_incomplete(key, now),
+            Err(error) => self.on_garbage(key, error, now),
         }
     }
 
-    fn on_incomplete(&mut self, key: ConnKey) -> Step {
+    fn on_incomplete(&mut self, key: ConnKey, now: Instant) -> Step {
         let Some(conn) = self.conn(key) else {
             return Step::Rest;
         };
@@ -101,12 +102,12 @@ impl<T> Engine<T> {
             }
             self.make_dirty(key);
         }
-        self.check_memory(key);
+        self.check_memory(key, now);
         Step::Rest
     }
 
     /// Large bodies of many connections together may not exhaust the process.
-    fn check_memory(&mut self, key: ConnKey) {
+    fn check_memory(&mut self, key: ConnKey, now: Instant) {
         let Some(conn) = self.conn(key) else { return };
         if conn.input.len() <= LARGE_BYTES {
             return;
@@ -116,13 +117,13 @@ impl<T> Engine<T> {
         if self.buffered > self.limits.buffered_bytes_max {
             let error = ErrorObject::invalid_request("the server is short of memory; try later");
             let response = Response::rpc_error(Status::UNAVAILABLE, None, &error);
-            self.answer_garbage(key, response.field("Retry-After", "1"));
+            self.answer_garbage(key, response.field("Retry-After", "1"), now);
         }
     }
 
-    fn on_garbage(&mut self, key: ConnKey, error: HttpError) -> Step {
+    fn on_garbage(&mut self, key: ConnKey, error: HttpError, now: Instant) -> Step {
         let object = ErrorObject::invalid_request(error.message);
-        self.answer_garbage(key, Response::rpc_error(error.status, None, &object));
+        self.answer_garbage(key, Response::rpc_error(error.status, None, &object), now);
         Step::Rest
     }
 
@@ -147,7 +148,8 @@ impl<T> Engine<T> {
         let refusal = if *health == Health::Draining && !is_probe(request.path()) {
             Err(going_away())
         } else {
-            chain.on_head(&request, &mut cx)
+            guarded(|| chain.on_head(&request, &mut cx))
+                .unwrap_or_else(|_| Err(Refusal::close(broken())))
         };
         let Err(refusal) = refusal else {
             return Step::Next;
@@ -176,7 +178,8 @@ impl<T> Engine<T> {
         let facts = Facts { method: request.method(), path: request.path() };
         let mut cx =
             Cx { now, conn: key, peer: *peer, facts, passage, catalog, sessions, health: *health };
-        let flow = chain.on_request(&request, &mut cx);
+        let flow = guarded(|| chain.on_request(&request, &mut cx))
+            .unwrap_or_else(|_| Flow::Reply(broken().closing()));
         let answer = match flow {
             Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
             Flow::Reply(response) => Answer::Whole(response),
@@ -193,6 +196,7 @@ impl<T> Engine<T> {
                     catalog,
                     mailbox,
                     mail_max: self.limits.mail_max,
+                    bytes_max: self.limits.output_bytes_max,
                     body: scratch,
                 };
                 app.work(caller, work, &mut desk)
@@ -225,6 +229,12 @@ fn is_probe(path: &str) -> bool {
     use crate::filter::routing::{ALIVE_PATHS, READY_PATHS, normal};
     let path = normal(path);
     ALIVE_PATHS.contains(&path) || READY_PATHS.contains(&path)
+}
+
+/// The answer to a request over which a filter, a route or the authentication hook panicked.
+fn broken() -> Response {
+    log::error!("a filter or route panicked");
+    Response::rpc_error(Status::INTERNAL, None, &ErrorObject::internal())
 }
 
 fn going_away() -> Refusal {

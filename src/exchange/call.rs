@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -272,6 +272,10 @@ pub(crate) struct Flags {
     cancelled: AtomicBool,
     slow: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
+    /// The last progress value, whoever of the handler's parts reported it.
+    progress: Mutex<Option<f64>>,
+    /// Bytes of messages that are posted and not framed yet.
+    in_flight: AtomicUsize,
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -302,6 +306,21 @@ impl Flags {
         if self.is_cancelled() {
             self.cancel();
         }
+    }
+
+    /// Notes a progress value; false if it does not exceed the one before.
+    fn advance(&self, progress: f64) -> bool {
+        let mut last = self.progress.lock().expect("no holder of this lock panics");
+        let rises = last.is_none_or(|last| progress > last);
+        if rises {
+            *last = Some(progress);
+        }
+        rises
+    }
+
+    /// Takes a message out of those in flight.
+    pub(crate) fn arrived(&self, bytes: usize) {
+        self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn set_slow(&self, slow: bool) {
@@ -337,6 +356,8 @@ pub(crate) struct Poster {
     pub(crate) mailbox: Mailbox<Mail>,
     pub(crate) flags: Arc<Flags>,
     pub(crate) mail_max: usize,
+    /// Bytes of one request's messages that may be in flight.
+    pub(crate) bytes_max: usize,
 }
 
 /// Turns progress and log calls into notifications, and drops those nobody may hear.
@@ -367,8 +388,14 @@ impl Notifier {
             return Flowing::Freely;
         };
         // The protocol wants every value to exceed the one before; NaN exceeds nothing.
-        let rises = self.last.is_none_or(|last| progress.progress > last);
-        if !rises || !progress.progress.is_finite() || matches!(self.outlet, Outlet::Deaf) {
+        let value = progress.progress;
+        let rises = value.is_finite()
+            && match &self.outlet {
+                Outlet::Deaf => false,
+                Outlet::Buffer(_) => self.last.is_none_or(|last| value > last),
+                Outlet::Post(poster) => poster.flags.advance(value),
+            };
+        if !rises {
             return self.flowing();
         }
         let mut message = Vec::new();
@@ -376,7 +403,7 @@ impl Notifier {
         if !encode::write_notification(&mut message, notification::PROGRESS, &params) {
             return self.flowing();
         }
-        self.last = Some(progress.progress);
+        self.last = Some(value);
         self.send(message)
     }
 
@@ -431,9 +458,12 @@ impl Poster {
         if self.flags.is_cancelled() {
             return Flowing::Freely;
         }
-        if self.mailbox.len() >= self.mail_max {
+        // A single message may be large; a pile of them may not.
+        let piled = self.flags.in_flight.load(Ordering::Relaxed) > self.bytes_max;
+        if piled || self.mailbox.len() >= self.mail_max {
             return Flowing::Slow;
         }
+        self.flags.in_flight.fetch_add(message.len(), Ordering::Relaxed);
         self.mailbox.post(Mail::Event { id: self.exchange, message });
         self.flags.flowing()
     }

@@ -58,7 +58,6 @@ pub struct Inbound<'r> {
 
 /// The messages of one POST.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "boxing would cost every call an allocation")]
 pub(crate) enum Work<'r> {
     Request(Ask<'r>),
     /// Requests of a batch and refusals of its unreadable parts, and whether only notifications
@@ -70,7 +69,6 @@ pub(crate) enum Work<'r> {
 
 /// One member of a batch.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a batch is rare and short")]
 pub(crate) enum Item<'r> {
     Request(Ask<'r>),
     Refused(Option<Id>, ErrorObject),

@@ -146,7 +146,8 @@ impl Cx<'_> {
         self.passage.principal = Some(principal);
     }
 
-    /// Adds a field to whatever response this request gets, refusals and streams included.
+    /// Adds a field to whatever response this request gets, refusals and streams included. In
+    /// [`Filter::on_response`] it is too late for that: add to the head itself there.
     pub fn response_field(&mut self, name: &str, value: &str) {
         self.passage.head.field(name, value);
     }

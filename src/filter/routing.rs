@@ -59,6 +59,11 @@ impl Router {
         }
     }
 
+    /// Whether anything is routed on a path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.routes.iter().any(|route| route.path == path)
+    }
+
     /// Takes over another table's routes, which win over those that are here.
     pub(crate) fn adopt(&mut self, other: Self) {
         for route in other.routes {

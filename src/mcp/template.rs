@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn uris_match_their_template() {
-        let table: &[(&str, &str, Option<&[(&str, &str)]>)] = &[
+        type Row = (&'static str, &'static str, Option<&'static [(&'static str, &'static str)]>);
+        let table: &[Row] = &[
             ("test://template/{id}/data", "test://template/123/data", Some(&[("id", "123")])),
             ("test://template/{id}/data", "test://template/1/2/data", None),
             ("test://template/{id}/data", "test://template//data", None),

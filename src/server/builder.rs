@@ -354,7 +354,13 @@ impl ServerBuilder {
     /// The endpoint's path; `/mcp` unless set. With or without a trailing slash is the same.
     pub fn path(mut self, path: &str) -> Self {
         self.path = normal(path).to_owned();
-        self
+        let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'?' | b'#');
+        if self.path.starts_with('/') && self.path.bytes().all(plain) {
+            return self;
+        }
+        let reason = "it must begin with a slash and have neither spaces nor a query".to_owned();
+        let name = self.path.clone();
+        self.note(Err(BuildError::Invalid { kind: "path", name, reason }))
     }
 
     /// The revisions to serve; all of them unless set.
@@ -453,7 +459,7 @@ impl ServerBuilder {
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
             auth: self.auth.take(),
-            open_paths: ALIVE_PATHS.into_iter().chain(READY_PATHS).map(str::to_owned).collect(),
+            open_paths: self.open_paths(),
         });
         chain.push(self.build_router(&paths));
         chain.push(Endpoint {
@@ -466,6 +472,12 @@ impl ServerBuilder {
         chain
     }
 
+    /// Paths that are answered without credentials: the probes, unless the user replaced them.
+    fn open_paths(&self) -> Vec<String> {
+        let probes = ALIVE_PATHS.into_iter().chain(READY_PATHS);
+        probes.filter(|path| !self.router.has(path)).map(str::to_owned).collect()
+    }
+
     /// The library's own routes, then the user's, which win.
     fn build_router(&mut self, paths: &[String]) -> Router {
         let mut router = Router::default();
@@ -473,8 +485,10 @@ impl ServerBuilder {
         for path in paths {
             router.add(Method::Post, path, Action::Pass);
         }
-        if self.app.sessions && self.versions.iter().any(|version| !version.is_modern()) {
-            router.add(Method::Delete, &self.path, Action::PassClassic);
+        let sessions =
+            self.app.sessions && self.versions.iter().any(|version| !version.is_modern());
+        for path in paths.iter().filter(|_| sessions) {
+            router.add(Method::Delete, path, Action::PassClassic);
         }
         router.adopt(std::mem::take(&mut self.router));
         router

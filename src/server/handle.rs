@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use crate::engine::Engine;
 use crate::engine::command::{Command, NewTool};
 use crate::engine::handler::{CallError, Handler, ToolCall};
 use crate::engine::register;
@@ -20,6 +21,12 @@ pub struct ServerHandle {
 impl ServerHandle {
     pub(crate) fn new(mailbox: Mailbox<Mail>) -> Self {
         Self { mailbox }
+    }
+
+    /// A handle of an engine that is driven by a loop of your own.
+    #[must_use]
+    pub fn of<T>(engine: &Engine<T>) -> Self {
+        Self::new(engine.mailbox().clone())
     }
 
     /// Ends the server: no new connections, running calls may finish within the grace period.

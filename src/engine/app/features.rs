@@ -10,7 +10,7 @@ use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
-use crate::mcp::model::{CallToolResult, CompleteParams, read_params};
+use crate::mcp::model::{CallToolResult, CompleteParams, Streaming, read_params};
 use crate::mcp::{method_not_found, resource_not_found};
 use crate::rpc::ErrorObject;
 
@@ -18,13 +18,18 @@ impl App {
     /// Runs a tool (revision 2026-07-28, Tools).
     pub(super) fn call_tool(
         &mut self,
-        caller: Caller<'_>,
+        mut caller: Caller<'_>,
         ask: Ask<'_>,
         desk: &mut Desk<'_>,
     ) -> Made {
         let Some(name) = ask.params.name else {
             return desk.fail(&ask.id, &missing("name"));
         };
+        let entry = ask.tool.and_then(|seq| desk.catalog.tools.get(seq));
+        if entry.is_some_and(|entry| entry.tool.streaming == Streaming::Never) {
+            caller.progress_token = None;
+            caller.log_level = None;
+        }
         let Some(code) = ask.tool.and_then(|seq| self.tools.get_mut(&seq)) else {
             let message = format!("there is no tool {:?}", crate::rpc::excerpt(name.as_str()));
             return desk.fail(&ask.id, &ErrorObject::invalid_params(message));

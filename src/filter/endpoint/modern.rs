@@ -25,7 +25,7 @@ impl Endpoint {
         post: &Post<'_, 'r>,
         mut ask: Ask<'r>,
         meta: Meta<'r>,
-        cx: &mut Cx<'_>,
+        cx: &Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
         let id = Some(&ask.id);
         let invalid = |message: String| bad_request(id, &ErrorObject::invalid_params(message));

@@ -207,7 +207,8 @@ fn request_of(name: &str, session: &str) -> Vec<u8> {
     let text = "x".repeat(100);
     let call = |tool: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"_meta":{{"progressToken":7}},"name":"{tool}","arguments":{{"text":"{text}"}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{
+            "_meta":{{"progressToken":7}},"name":"{tool}","arguments":{{"text":"{text}"}}}}}}"#
         )
     };
     let classic = format!("Mcp-Session-Id: {session}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
@@ -218,7 +219,10 @@ fn request_of(name: &str, session: &str) -> Vec<u8> {
         _ if name.starts_with("modern") => post(
             "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n",
             &format!(
-                r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}},"name":"echo","arguments":{{"text":"{text}"}}}}}}"#
+                r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"_meta":{{
+                "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":{{}}}},
+                "name":"echo","arguments":{{"text":"{text}"}}}}}}"#
             ),
         ),
         _ => post(&classic, &call("echo")),

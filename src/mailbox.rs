@@ -2,7 +2,8 @@
 //!
 //! A poster must not pay for a wake-up the loop does not need, and the loop must not sleep over a
 //! message that is already here. Both follow from one order of steps: the loop announces that it
-//! is about to sleep and then looks for mail; a poster leaves its mail and then looks for a sleeper.
+//! is about to sleep and then looks for mail; a poster leaves its mail and then looks for a
+//! sleeper.
 
 #[cfg(loom)]
 use loom::sync::{

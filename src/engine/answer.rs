@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{CloseReason, Engine, Phase};
+use super::{Engine, Phase};
 use crate::exchange::{Batch, Committed, Exchange, Mail, Seat};
 use crate::filter::{Chain, Cx, Facts, Filter, Response};
 use crate::guard::guarded;
@@ -20,8 +20,6 @@ pub(crate) enum Answer {
     Rpc(RpcAnswer),
     /// A handler took the request away and owes the answer.
     Pending { id: ExchangeId, stream_now: bool },
-    /// A notification that cancels this call.
-    Cancel(ExchangeId),
 }
 
 /// How a serialized answer is framed.
@@ -66,12 +64,6 @@ impl<T> Engine<T> {
                 if stream_now {
                     self.open_stream(id, now);
                 }
-            }
-            Answer::Cancel(id) => {
-                if let Some(exchange) = self.exchanges.cancel(id) {
-                    self.end_cancelled(&exchange, now);
-                }
-                self.answer_now(key, reply, Response::empty(Status::ACCEPTED), now);
             }
         }
     }
@@ -236,14 +228,11 @@ impl<T> Engine<T> {
         if !self.open_stream(id, now) {
             return;
         }
-        let (max, high) = (self.limits.output_bytes_max, self.limits.output_bytes_high);
+        let high = self.limits.output_bytes_high;
         let Some(conn) = self.conn(key) else { return };
         let Some(writer) = &mut conn.stream else {
             return;
         };
-        if conn.stuck > max {
-            return self.close(key, CloseReason::ReaderTooSlow);
-        }
         let written = writer.event(&mut conn.output, message, None);
         debug_assert!(written.is_ok(), "the stream is open");
         let waiting = conn.output.len();
@@ -271,24 +260,39 @@ impl<T> Engine<T> {
         };
         match exchange.seat {
             Seat::Attached(key) => self.answer_exchange(key, &exchange, &message, error, now),
-            Seat::Part(whole) => self.on_part(whole, message, now),
+            Seat::Part(whole) => self.on_part(whole, Some(message), now),
             Seat::Working | Seat::Kept { .. } => {
                 log::debug!("{id} finished after its caller had left");
             }
         }
     }
 
-    /// One more answer of a batch; the last one sends them all.
-    fn on_part(&mut self, whole: ExchangeId, message: Vec<u8>, now: Instant) {
+    /// One more answer of a batch, or none for a call that was cancelled; the last one sends all.
+    fn on_part(&mut self, whole: ExchangeId, answer: Option<Vec<u8>>, now: Instant) {
         let Some(batch) = self.exchanges.find(whole).and_then(|whole| whole.batch.as_mut()) else {
             return;
         };
-        batch.answers.push(message);
-        if batch.answers.len() < batch.owed {
+        batch.answers.extend(answer);
+        batch.awaited = batch.awaited.saturating_sub(1);
+        if batch.awaited > 0 {
             return;
+        }
+        if batch.answers.is_empty() {
+            // Every call of it was cancelled.
+            return self.cancel_call(whole, now);
         }
         let message = join(batch);
         self.on_answer(whole, message, None, now);
+    }
+
+    /// Cancels a running call, as its caller asked: nothing is sent for it.
+    pub(super) fn cancel_call(&mut self, id: ExchangeId, now: Instant) {
+        let Some(exchange) = self.exchanges.cancel(id) else { return };
+        match exchange.seat {
+            Seat::Attached(key) => self.end_cancelled(key, &exchange, now),
+            Seat::Part(whole) => self.on_part(whole, None, now),
+            Seat::Working | Seat::Kept { .. } => {}
+        }
     }
 
     fn answer_exchange(
@@ -333,17 +337,14 @@ impl<T> Engine<T> {
         self.set_clock(key, now);
     }
 
-    /// Ends a call that was cancelled: nothing is sent for it, but the HTTP response must end.
-    pub(super) fn end_cancelled(&mut self, exchange: &Exchange, now: Instant) {
-        let Seat::Attached(key) = exchange.seat else {
-            return;
-        };
+    /// Nothing is sent for a cancelled call, but its HTTP response must end.
+    fn end_cancelled(&mut self, key: ConnKey, exchange: &Exchange, now: Instant) {
         let Some(conn) = self.conn(key) else { return };
         conn.busy = None;
         if let Some(mut writer) = conn.stream.take() {
             let after = writer.finish(&mut conn.output);
             self.end_response(key, after);
-        } else if exchange.accepts.stream {
+        } else if exchange.accepts.stream && exchange.batch.is_none() {
             let head = self.exchange_head(key, exchange, Status::OK, now);
             self.write_empty_stream(key, exchange.reply, &head);
         } else {

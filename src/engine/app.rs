@@ -90,6 +90,13 @@ pub(crate) struct Desk<'d> {
     pub(crate) body: &'d mut Vec<u8>,
 }
 
+/// What one POST came to.
+pub(crate) struct Worked {
+    pub(crate) answer: Answer,
+    /// Running calls that the POST cancels.
+    pub(crate) cancelled: Vec<ExchangeId>,
+}
+
 /// What one request came to.
 pub(crate) enum Made {
     /// The answer is in the desk's body.
@@ -107,19 +114,21 @@ impl App {
         caller: Caller<'_>,
         work: Work<'_>,
         desk: &mut Desk<'_>,
-    ) -> Answer {
-        match work {
+    ) -> Worked {
+        let mut cancelled = Vec::new();
+        let answer = match work {
             Work::Request(ask) => self.single(caller, ask, desk),
-            Work::Batch(items) => self.batch(&caller, items, desk),
-            Work::Notification(note) => match self.note(&caller, &note, desk) {
-                Some(cancelled) => Answer::Cancel(cancelled),
-                None => accepted(),
-            },
+            Work::Batch(items) => self.batch(&caller, items, &mut cancelled, desk),
+            Work::Notification(note) => {
+                cancelled.extend(self.note(&caller, &note, desk));
+                accepted()
+            }
             Work::Response(response) => {
                 self.unasked_response(&response);
                 accepted()
             }
-        }
+        };
+        Worked { answer, cancelled }
     }
 
     fn single(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Answer {
@@ -164,63 +173,57 @@ impl App {
     }
 
     /// Runs the requests of a batch; their answers go out together.
-    fn batch(&mut self, caller: &Caller<'_>, items: Vec<Item<'_>>, desk: &mut Desk<'_>) -> Answer {
+    fn batch(
+        &mut self,
+        caller: &Caller<'_>,
+        items: Vec<Item<'_>>,
+        cancelled: &mut Vec<ExchangeId>,
+        desk: &mut Desk<'_>,
+    ) -> Answer {
         let Ok(whole) = desk.open(caller, Id::Number(0), Some(Batch::default())) else {
             return Answer::Whole(Response::rpc_error(Status::UNAVAILABLE, None, &busy()));
         };
         let seat = std::mem::replace(&mut desk.seat, Seat::Part(whole));
         let mut batch = Batch::default();
         for item in items {
-            let waits = self.batch_item(caller, item, &mut batch.answers, desk);
-            batch.owed += usize::from(waits);
+            match item {
+                Item::Request(ask) => self.batch_ask(caller, ask, &mut batch, desk),
+                Item::Refused(id, error) => {
+                    desk.body.clear();
+                    encode::write_error(desk.body, id.as_ref(), &error);
+                    batch.answers.push(desk.body.clone());
+                }
+                Item::Notification(note) => cancelled.extend(self.note(caller, &note, desk)),
+                Item::Response(response) => self.unasked_response(&response),
+            }
         }
         desk.seat = seat;
-        batch.owed += batch.answers.len();
-        if batch.owed == 0 {
-            desk.exchanges.close(whole);
-            return accepted();
+        if batch.awaited > 0 {
+            if let Some(exchange) = desk.exchanges.find(whole) {
+                exchange.batch = Some(batch);
+            }
+            return Answer::Pending { id: whole, stream_now: false };
         }
-        if batch.owed == batch.answers.len() {
-            desk.exchanges.close(whole);
-            return Answer::Whole(Response::json(Status::OK, join(&batch)));
+        if let Some(exchange) = desk.exchanges.close(whole) {
+            desk.passage.head = exchange.head;
         }
-        if let Some(exchange) = desk.exchanges.find(whole) {
-            exchange.batch = Some(batch);
-        }
-        Answer::Pending { id: whole, stream_now: false }
+        answer_of(&batch)
     }
 
-    /// True when the item's answer will come later.
-    fn batch_item(
+    fn batch_ask(
         &mut self,
         caller: &Caller<'_>,
-        item: Item<'_>,
-        answers: &mut Vec<Vec<u8>>,
+        ask: Ask<'_>,
+        batch: &mut Batch,
         desk: &mut Desk<'_>,
-    ) -> bool {
+    ) {
         desk.body.clear();
-        match item {
-            Item::Request(ask) => {
-                // Progress would need a stream of its own; the batch is answered in one piece.
-                let caller = Caller { progress_token: None, log_level: None, ..caller.clone() };
-                if let Made::Pending(_) = self.ask(caller, ask, desk) {
-                    return true;
-                }
-            }
-            Item::Refused(id, error) => encode::write_error(desk.body, id.as_ref(), &error),
-            Item::Notification(note) => {
-                if let Some(cancelled) = self.note(caller, &note, desk) {
-                    desk.exchanges.cancel(cancelled);
-                }
-                return false;
-            }
-            Item::Response(response) => {
-                self.unasked_response(&response);
-                return false;
-            }
+        // Progress would need a stream of its own; the batch is answered in one piece.
+        let caller = Caller { progress_token: None, log_level: None, ..caller.clone() };
+        match self.ask(caller, ask, desk) {
+            Made::Pending(_) => batch.awaited += 1,
+            Made::Answered { .. } | Made::Refused(_) => batch.answers.push(desk.body.clone()),
         }
-        answers.push(desk.body.clone());
-        false
     }
 
     /// Takes a notification; the call it cancels, if it does. Unknown ones are ignored: nobody may
@@ -284,6 +287,9 @@ impl Desk<'_> {
         call: Id,
         batch: Option<Batch>,
     ) -> Result<ExchangeId, Busy> {
+        if self.exchanges.is_full() {
+            return Err(Busy);
+        }
         let head = std::mem::replace(&mut self.passage.head, ResponseHead::new(Status::OK));
         self.exchanges.open(Exchange {
             seat: self.seat,
@@ -330,6 +336,14 @@ fn must_stream(ask: &Ask<'_>, catalog: &Catalog) -> bool {
 
 fn accepted() -> Answer {
     Answer::Whole(Response::empty(Status::ACCEPTED))
+}
+
+/// The answer of a batch that waits for nothing; without any requests there is nothing to say.
+pub(crate) fn answer_of(batch: &Batch) -> Answer {
+    if batch.answers.is_empty() {
+        return accepted();
+    }
+    Answer::Whole(Response::json(Status::OK, join(batch)))
 }
 
 fn busy() -> ErrorObject {

@@ -74,6 +74,10 @@ impl<T> Engine<T> {
     }
 
     fn refuse_slow_request(&mut self, key: ConnKey, now: Instant) {
+        if self.conn(key).is_some_and(|conn| conn.codec.is_discarding()) {
+            self.give_up(key);
+            return self.set_clock(key, now);
+        }
         let error = ErrorObject::invalid_request("the request did not come in time");
         let response = Response::rpc_error(Status::REQUEST_TIMEOUT, None, &error);
         self.answer_garbage(key, response, now);
@@ -92,6 +96,7 @@ impl<T> Engine<T> {
             }
         }
         self.make_dirty(key);
+        self.set_clock(key, now);
         self.arm_keep_alive(id, now);
     }
 

@@ -38,8 +38,6 @@ pub struct Conn<T> {
     pub(crate) armed: Option<Instant>,
     /// Output when it was last offered to the shell.
     pub(crate) offered: usize,
-    /// Output the peer's side would not take when it was last offered.
-    pub(crate) stuck: usize,
     /// Output is waiting and the key is queued for flushing.
     pub(crate) dirty: bool,
     /// The key is queued to be served again.
@@ -93,7 +91,6 @@ impl<T> Conn<T> {
             deadline: None,
             armed: None,
             offered: 0,
-            stuck: 0,
             dirty: false,
             queued: false,
         }

@@ -124,7 +124,8 @@ impl ToolCall<'_> {
     /// The arguments as they came: numbers of any size, members in their order.
     #[must_use]
     pub fn raw_arguments(&self) -> Option<&RawValue> {
-        self.arguments.or_else(|| member(self.params()?, "arguments"))
+        self.arguments
+            .or_else(|| member(self.params()?, "arguments").filter(|raw| raw.get() != "null"))
     }
 }
 
@@ -345,9 +346,9 @@ fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
 type DirectFn<K> =
     dyn for<'c, 'a> FnMut(&'c mut <K as Kind>::Call<'a>) -> Result<<K as Kind>::Output, CallError>;
 type DeferredFn<K> = dyn FnMut(<K as Kind>::Call<'static>, Responder<<K as Kind>::Output>);
-type BlockingFn<K> = dyn for<'c> Fn(&'c mut <K as Kind>::Call<'static>) -> Result<<K as Kind>::Output, CallError>
-    + Send
-    + Sync;
+type Taken<K> = <K as Kind>::Call<'static>;
+type Returned<K> = Result<<K as Kind>::Output, CallError>;
+type BlockingFn<K> = dyn for<'c> Fn(&'c mut Taken<K>) -> Returned<K> + Send + Sync;
 
 /// The user's code for one kind of request.
 pub(crate) enum Handler<K: Kind> {

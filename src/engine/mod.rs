@@ -4,7 +4,8 @@
 //! `Engine<T>` knows nothing of `T`, so it cannot touch a socket even by mistake, and nobody tells
 //! it the time but its caller. The contract of whoever drives it is one loop:
 //!
-//! 1. append what a peer sent to [`reading`](Engine::reading) and call [`receive`](Engine::receive);
+//! 1. append what a peer sent to [`reading`](Engine::reading), then call
+//!    [`receive`](Engine::receive);
 //! 2. call [`run`](Engine::run), which fires due timers and handles mail;
 //! 3. write the output of every key from [`poll_dirty`](Engine::poll_dirty) and report it with
 //!    [`wrote`](Engine::wrote);
@@ -45,8 +46,8 @@ use pool::Pool;
 
 /// A whole MCP server without sockets and without a clock.
 ///
-/// Made by [`ServerBuilder::build_engine`](crate::ServerBuilder::build_engine). The type-level
-/// contract of whoever drives it stands first in the documentation of the crate.
+/// Made by [`ServerBuilder::build_engine`](crate::ServerBuilder::build_engine). The contract of
+/// whoever drives it stands first in the documentation of the crate.
 pub struct Engine<T> {
     conns: Slab<Conn<T>>,
     /// Tenants so far; the next one's generation.
@@ -212,15 +213,20 @@ impl<T> Engine<T> {
         self.conn(key).is_some_and(|conn| conn.busy.is_some() || conn.output.len() <= high)
     }
 
-    /// Says that output was taken from [`writing`](Self::writing) and the queue consumed by as much.
+    /// Says that output was taken from [`writing`](Self::writing), and the queue consumed by as
+    /// much.
     pub fn wrote(&mut self, key: ConnKey, now: Instant) -> AfterFlush {
-        let budget = self.limits.turn.write_bytes_max;
+        let (budget, max) = (self.limits.turn.write_bytes_max, self.limits.output_bytes_max);
         let Some(conn) = self.conn(key) else {
             return AfterFlush::Keep;
         };
         // What was left although the budget allowed more is what the peer does not read.
         let taken = conn.offered.saturating_sub(conn.output.len());
-        conn.stuck = if taken < budget { conn.output.len() } else { 0 };
+        let stuck = if taken < budget { conn.output.len() } else { 0 };
+        if conn.stream.is_some() && stuck > max {
+            self.close(key, CloseReason::ReaderTooSlow);
+            return AfterFlush::Keep;
+        }
         if !conn.output.is_empty() {
             if taken > 0 {
                 // Progress: the clock of a slow reader starts again.
@@ -319,9 +325,11 @@ impl<T> Engine<T> {
         self.shutdown_at = Some(at);
         self.timers.arm(at, Due::Grace);
         for key in self.keys() {
-            let idle = |conn: &mut Conn<T>| conn.busy.is_none() && conn.output.is_empty();
-            if self.conn(key).is_some_and(idle) {
-                self.close(key, CloseReason::Shutdown);
+            let Some(conn) = self.conn(key) else { continue };
+            match (conn.busy, conn.phase) {
+                (None, _) if conn.output.is_empty() => self.close(key, CloseReason::Shutdown),
+                (None, Phase::Open) => conn.phase = Phase::Finishing,
+                _ => {}
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::key::ConnKey;
 use crate::rpc::ErrorObject;
 
 /// What a step of serving left to do.
-enum Step {
+pub(super) enum Step {
     /// Decode on: another request may be here.
     Next,
     /// Nothing more for now.
@@ -25,7 +25,7 @@ impl<T> Engine<T> {
     /// Call it after every read. Never blocks and never writes to the transport.
     pub fn receive(&mut self, key: ConnKey, now: Instant) {
         let Some(conn) = self.conn(key) else { return };
-        if conn.phase == Phase::Lingering {
+        if conn.phase != Phase::Open {
             conn.input.clear();
             return self.release(key);
         }
@@ -122,8 +122,20 @@ impl<T> Engine<T> {
     }
 
     fn on_garbage(&mut self, key: ConnKey, error: HttpError, now: Instant) -> Step {
+        if self.conn(key).is_some_and(|conn| conn.codec.is_discarding()) {
+            return self.give_up(key);
+        }
         let object = ErrorObject::invalid_request(error.message);
         self.answer_garbage(key, Response::rpc_error(error.status, None, &object), now);
+        Step::Rest
+    }
+
+    /// Ends a connection whose request has had its answer already.
+    pub(super) fn give_up(&mut self, key: ConnKey) -> Step {
+        if let Some(conn) = self.conn(key) {
+            conn.phase = Phase::Finishing;
+        }
+        self.make_dirty(key);
         Step::Rest
     }
 
@@ -180,6 +192,7 @@ impl<T> Engine<T> {
             Cx { now, conn: key, peer: *peer, facts, passage, catalog, sessions, health: *health };
         let flow = guarded(|| chain.on_request(&request, &mut cx))
             .unwrap_or_else(|_| Flow::Reply(broken().closing()));
+        let mut cancelled = Vec::new();
         let answer = match flow {
             Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
             Flow::Reply(response) => Answer::Whole(response),
@@ -199,10 +212,15 @@ impl<T> Engine<T> {
                     bytes_max: self.limits.output_bytes_max,
                     body: scratch,
                 };
-                app.work(caller, work, &mut desk)
+                let worked = app.work(caller, work, &mut desk);
+                cancelled = worked.cancelled;
+                worked.answer
             }
         };
         self.settle(key, reply, answer, now);
+        for id in cancelled {
+            self.cancel_call(id, now);
+        }
         let Some(conn) = self.conn(key) else {
             return Step::Rest;
         };

@@ -341,8 +341,6 @@ impl fmt::Debug for Flags {
 /// Where the messages of a running request go.
 #[derive(Debug)]
 pub(crate) enum Outlet {
-    /// The caller cannot hear them.
-    Deaf,
     /// A direct handler: they are framed when it returns.
     Buffer(Vec<Vec<u8>>),
     /// A handler that may be on another thread.
@@ -364,6 +362,8 @@ pub(crate) struct Poster {
 #[derive(Debug)]
 pub(crate) struct Notifier {
     outlet: Outlet,
+    /// The caller cannot be told anything before the answer.
+    mute: bool,
     token: Option<ProgressToken>,
     level: Option<LogLevel>,
     last: Option<f64>,
@@ -371,15 +371,21 @@ pub(crate) struct Notifier {
 
 impl Notifier {
     pub(crate) fn new(caller: &Caller<'_>, outlet: Outlet) -> Self {
-        let outlet = if caller.accepts.stream { outlet } else { Outlet::Deaf };
-        Self { outlet, token: caller.progress_token.clone(), level: caller.log_level, last: None }
+        let mute = !caller.accepts.stream;
+        Self {
+            outlet,
+            mute,
+            token: caller.progress_token.clone(),
+            level: caller.log_level,
+            last: None,
+        }
     }
 
     /// Takes what a direct handler said.
     pub(crate) fn take_buffered(&mut self) -> Vec<Vec<u8>> {
         match &mut self.outlet {
             Outlet::Buffer(messages) => std::mem::take(messages),
-            Outlet::Deaf | Outlet::Post(_) => Vec::new(),
+            Outlet::Post(_) => Vec::new(),
         }
     }
 
@@ -390,8 +396,8 @@ impl Notifier {
         // The protocol wants every value to exceed the one before; NaN exceeds nothing.
         let value = progress.progress;
         let rises = value.is_finite()
+            && !self.mute
             && match &self.outlet {
-                Outlet::Deaf => false,
                 Outlet::Buffer(_) => self.last.is_none_or(|last| value > last),
                 Outlet::Post(poster) => poster.flags.advance(value),
             };
@@ -414,7 +420,7 @@ impl Notifier {
         data: &impl Serialize,
     ) -> Flowing {
         let wanted = self.level.is_some_and(|threshold| level >= threshold);
-        if !wanted || matches!(self.outlet, Outlet::Deaf) {
+        if !wanted || self.mute {
             return self.flowing();
         }
         let mut message = Vec::new();
@@ -429,13 +435,12 @@ impl Notifier {
     pub(crate) fn is_cancelled(&self) -> bool {
         match &self.outlet {
             Outlet::Post(poster) => poster.flags.is_cancelled(),
-            Outlet::Deaf | Outlet::Buffer(_) => false,
+            Outlet::Buffer(_) => false,
         }
     }
 
     fn send(&mut self, message: Vec<u8>) -> Flowing {
         match &mut self.outlet {
-            Outlet::Deaf => Flowing::Freely,
             Outlet::Buffer(messages) => {
                 messages.push(message);
                 Flowing::Freely
@@ -447,7 +452,7 @@ impl Notifier {
     fn flowing(&self) -> Flowing {
         match &self.outlet {
             Outlet::Post(poster) => poster.flags.flowing(),
-            Outlet::Deaf | Outlet::Buffer(_) => Flowing::Freely,
+            Outlet::Buffer(_) => Flowing::Freely,
         }
     }
 }

@@ -80,11 +80,11 @@ pub(crate) enum Committed {
     Stream,
 }
 
-/// The answers of a batch that are here already, and how many are owed.
+/// The answers of a batch that are here already, and how many are still to come.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) answers: Vec<Vec<u8>>,
-    pub(crate) owed: usize,
+    pub(crate) awaited: usize,
 }
 
 /// What became of an exchange when its connection went away.
@@ -117,16 +117,21 @@ impl ExchangeRegistry {
 
     /// Adds an exchange, unless the table is full.
     pub(crate) fn open(&mut self, exchange: Exchange) -> Result<ExchangeId, Busy> {
-        if self.live.len() >= self.max {
+        if self.is_full() {
             return Err(Busy);
         }
         self.next += 1;
         let id = ExchangeId(self.next);
-        if let Some(session) = exchange.session {
+        // A batch has no id of its own by which it could be cancelled.
+        if let Some(session) = exchange.session.filter(|_| exchange.batch.is_none()) {
             self.calls.insert((session, exchange.call.clone()), id);
         }
         self.live.insert(id, exchange);
         Ok(id)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.live.len() >= self.max
     }
 
     pub(crate) fn find(&mut self, id: ExchangeId) -> Option<&mut Exchange> {

@@ -210,6 +210,10 @@ impl Endpoint {
         cx: &mut Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
         let meta = params.meta.take().unwrap_or_default();
+        if meta.progress_token.as_ref().is_some_and(|token| token.0.is_none()) {
+            let message = "the progress token must be a string or an integer";
+            return Err(bad_request(Some(&id), &ErrorObject::invalid_request(message)));
+        }
         let known = mcp::Method::parse(&method);
         let handshake = known == Some(mcp::Method::Initialize);
         let tool = called_tool(known, &params, cx);
@@ -249,7 +253,7 @@ impl Endpoint {
     ) -> Result<Inbound<'r>, Response> {
         if post.field.is_modern() {
             let error = ErrorObject::invalid_request(
-                "this revision has no requests from server to client, so there is nothing to answer",
+                "this revision has no requests from server to client, so nothing to answer",
             );
             return Err(bad_request(None, &error));
         }

@@ -66,6 +66,8 @@ pub struct ServerCodec {
     drained: usize,
     /// The client waits for `100 Continue` and has not been told.
     continue_due: bool,
+    /// The failure was found in a body that was being dropped.
+    failed_discarding: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,7 @@ impl ServerCodec {
             raw_at: 0,
             drained: 0,
             continue_due: false,
+            failed_discarding: false,
         }
     }
 
@@ -114,6 +117,7 @@ impl ServerCodec {
             State::Draining => self.drain(input, limits),
         };
         if let Err(error) = decoded {
+            self.failed_discarding |= self.state == State::Draining;
             self.state = State::Failed(error);
         }
         decoded
@@ -177,6 +181,13 @@ impl ServerCodec {
             State::Failed(_) => false,
             State::Head | State::Whole | State::Draining => true,
         }
+    }
+
+    /// Whether what comes belongs to a request that was refused and answered at its head, even if
+    /// it broke its framing since.
+    #[must_use]
+    pub fn is_discarding(&self) -> bool {
+        self.state == State::Draining || self.failed_discarding
     }
 
     /// How far the current request has come.

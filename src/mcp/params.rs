@@ -32,7 +32,19 @@ pub(crate) struct Meta<'a> {
     pub(crate) client_info: Option<&'a RawValue>,
     pub(crate) capabilities: Option<&'a RawValue>,
     pub(crate) log_level: Option<Text<'a>>,
-    pub(crate) progress_token: Option<ProgressToken>,
+    pub(crate) progress_token: Option<Token>,
+}
+
+/// A progress token as it was given: one that is neither a string nor an integer is an invalid
+/// request, like such an id, rather than an invalid parameter.
+#[derive(Debug)]
+pub(crate) struct Token(pub(crate) Option<ProgressToken>);
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(ProgressToken::from_json(raw.get())))
+    }
 }
 
 impl<'a> Params<'a> {

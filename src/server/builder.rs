@@ -1,25 +1,24 @@
 //! Describing a server before it runs.
 
+mod assembly;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Server;
-use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
+use crate::dispatcher::BindPolicy;
 use crate::engine::app::{App, Identity};
 use crate::engine::handler::{
     CallError, CompleteCall, Completions, Handler, PromptCall, ResourceCall, ToolCall, Tools,
 };
-use crate::engine::{Engine, Parts, register};
+use crate::engine::register;
 use crate::error::BuildError;
 use crate::exchange::Responder;
-use crate::filter::endpoint::Endpoint;
-use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router, normal};
-use crate::filter::security::{AuthHook, Hosts, Origins, Security, Verdict};
+use crate::filter::routing::{Action, Router, normal};
+use crate::filter::security::{AuthHook, Hosts, Origins, Verdict};
 use crate::filter::{Chain, Cx, Filter, Response};
 use crate::http::{Http10Streams, Method, Request};
 use crate::limits::{Limits, Timeouts};
-use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::{
@@ -400,115 +399,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Makes the server listen on `HOST:PORT`. The host is an IP address or `localhost`, which
-    /// stands for both loopback addresses; no host means 127.0.0.1, no port 8080, and port 0 one
-    /// that is free.
-    ///
-    /// # Errors
-    ///
-    /// When the description has a mistake, the address is public and that is not allowed, or the
-    /// operating system refuses.
-    pub fn bind(self, address: &str) -> Result<Server, BuildError> {
-        let (policy, path) = (self.bind_policy, self.path.clone());
-        let mut engine = self.build_engine::<Transport>()?;
-        let sockets = dispatcher::bind(address, policy)?;
-        let mut dispatcher = Dispatcher::new(&engine).map_err(BuildError::Loop)?;
-        let mut addresses = Vec::new();
-        for socket in sockets {
-            addresses.push(dispatcher.serve(socket).map_err(BuildError::Loop)?);
-        }
-        engine.start(dispatcher.now());
-        Ok(Server { engine, dispatcher, addresses, path })
-    }
-
-    /// Makes the server without sockets and clock, for loops and tests of your own.
-    ///
-    /// # Errors
-    ///
-    /// When the description has a mistake or the system has no randomness to give.
-    pub fn build_engine<T>(mut self) -> Result<Engine<T>, BuildError> {
-        if let Some(mistake) = self.mistake.take() {
-            return Err(mistake);
-        }
-        self.versions.sort_unstable_by(|a, b| b.cmp(a));
-        self.versions.dedup();
-        self.app.identity.served = self.versions.clone();
-        self.app.identity.cursors = CursorKey::new(random_key()?);
-        self.app.identity.page_items = self.limits.page_items;
-        self.app.workers =
-            Workers::new(self.limits.blocking_threads, self.limits.blocking_queue_max);
-        let chain = self.build_chain();
-        Ok(Engine::new(Parts {
-            app: self.app,
-            catalog: self.catalog,
-            chain,
-            mailbox: Mailbox::new(),
-            limits: self.limits,
-            timeouts: self.timeouts,
-            http10: self.http10,
-        }))
-    }
-
-    fn build_chain(&mut self) -> Chain {
-        let paths = vec![self.path.clone(), RPC_ALIAS.to_owned()];
-        let mut chain = Chain::new();
-        chain.push(std::mem::take(&mut self.filters));
-        self.hosts.any_literal =
-            self.bind_policy == BindPolicy::Public && self.hosts.allowed.is_empty();
-        chain.push(Security {
-            origins: self.origins.clone(),
-            hosts: self.hosts.clone(),
-            auth: self.auth.take(),
-            open_paths: self.open_paths(),
-        });
-        chain.push(self.build_router(&paths));
-        chain.push(Endpoint {
-            paths,
-            served: self.versions.clone(),
-            sessions: self.app.sessions,
-            json_depth_max: self.limits.json_depth_max,
-            http10: self.http10,
-        });
-        chain
-    }
-
-    /// Paths that are answered without credentials: the probes, unless the user replaced them.
-    fn open_paths(&self) -> Vec<String> {
-        let probes = ALIVE_PATHS.into_iter().chain(READY_PATHS);
-        probes.filter(|path| !self.router.has(path)).map(str::to_owned).collect()
-    }
-
-    /// The library's own routes, then the user's, which win.
-    fn build_router(&mut self, paths: &[String]) -> Router {
-        let mut router = Router::default();
-        router.add_probes();
-        for path in paths {
-            router.add(Method::Post, path, Action::Pass);
-        }
-        let sessions =
-            self.app.sessions && self.versions.iter().any(|version| !version.is_modern());
-        for path in paths.iter().filter(|_| sessions) {
-            router.add(Method::Delete, path, Action::PassClassic);
-        }
-        router.adopt(std::mem::take(&mut self.router));
-        router
-    }
-
     fn note(mut self, result: Result<(), BuildError>) -> Self {
         if let Err(mistake) = result {
             self.mistake.get_or_insert(mistake);
         }
         self
     }
-}
-
-/// A second path of the endpoint, for clients that were configured with it.
-const RPC_ALIAS: &str = "/rpc";
-
-fn random_key() -> Result<[u8; 32], BuildError> {
-    let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(|error| BuildError::Random(error.to_string()))?;
-    Ok(key)
 }
 
 impl fmt::Debug for ServerBuilder {

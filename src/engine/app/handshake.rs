@@ -8,6 +8,7 @@ use crate::filter::endpoint::Ask;
 use crate::http::Status;
 use crate::mcp::model::{DiscoverResult, EmptyResult, InitializeResult, LogLevel};
 use crate::mcp::session::{NewSession, NoSession};
+use crate::mcp::unsupported_version;
 use crate::mcp::version;
 use crate::rpc::{self, ErrorObject};
 
@@ -23,10 +24,10 @@ impl App {
         let asked = params.protocol_version.as_ref().ok_or_else(|| missing("protocolVersion"))?;
         let capabilities = params.capabilities.ok_or_else(|| missing("capabilities"))?;
         let client_info = params.client_info.ok_or_else(|| missing("clientInfo"))?;
-        let version =
-            version::negotiate(asked.as_str(), &self.identity.served).ok_or_else(|| {
-                ErrorObject::invalid_params("this server has no revision with initialize")
-            })?;
+        let Some(version) = version::negotiate(asked.as_str(), &self.identity.served) else {
+            let error = unsupported_version(&self.identity.served, asked.as_str());
+            return Ok(desk.refuse(Status::BAD_REQUEST, &ask.id, &error));
+        };
         let mut session = None;
         if self.sessions && caller.session.is_none() {
             let new = NewSession {

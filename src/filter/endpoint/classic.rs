@@ -28,7 +28,7 @@ impl Endpoint {
         };
         check_framing(&ask, post, cx)?;
         ask.known = ask.known.filter(|method| method.facts().classic);
-        caller.progress_token = meta.progress_token;
+        caller.progress_token = meta.progress_token.and_then(|token| token.0);
         Ok(Inbound { caller, work: Work::Request(ask) })
     }
 
@@ -152,7 +152,10 @@ impl Endpoint {
             return Err(super::not_acceptable(None, "a batch is answered with application/json"));
         }
         let items: Vec<Item<'r>> = items.into_iter().map(|item| batch_item(item, cx)).collect();
-        let handshake = |item: &Item<'_>| matches!(item, Item::Request(ask) if ask.known == Some(mcp::Method::Initialize));
+        let handshake = |item: &Item<'_>| match item {
+            Item::Request(ask) => ask.known == Some(mcp::Method::Initialize),
+            _ => false,
+        };
         if items.iter().any(handshake) {
             return refuse("initialize must not be part of a batch");
         }

@@ -49,7 +49,7 @@ impl Endpoint {
             client_info: meta.client_info.map(Fragment::Borrowed),
             capabilities: meta.capabilities.map(Fragment::Borrowed),
             log_level,
-            progress_token: meta.progress_token,
+            progress_token: meta.progress_token.and_then(|token| token.0),
         };
         Ok(Inbound { caller, work: Work::Request(ask) })
     }

@@ -1,0 +1,20 @@
+//! The engine without sockets and on a virtual clock, a file for each situation.
+
+mod support;
+
+mod batch;
+mod cancel;
+mod classic;
+mod exchange;
+mod features;
+mod http;
+mod limits;
+mod modern;
+mod routing;
+mod rpc;
+mod security;
+mod session;
+mod shutdown;
+mod splits;
+mod timers;
+mod versions;

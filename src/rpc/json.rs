@@ -2,11 +2,14 @@
 //! speed of strings: they are searched for something to escape in strides, not byte by byte, and
 //! copied in runs.
 
+mod scalars;
+mod text;
+
 use std::fmt::{self, Display, Write as _};
 
 use serde::Serialize;
 use serde::ser::{
-    Error as _, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    Error as _, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 use serde_json::Error;
@@ -17,146 +20,9 @@ pub(crate) fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Res
     value.serialize(Json { out })
 }
 
-/// Appends a string, quotes and all.
-pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
-    out.reserve(text.len() + 2);
-    out.push(b'"');
-    write_escaped(out, text.as_bytes());
-    out.push(b'"');
-}
-
-/// Appends the inside of a string.
-fn write_escaped(out: &mut Vec<u8>, mut text: &[u8]) {
-    loop {
-        let (clean, rest) = text.split_at(clean_len(text));
-        out.extend_from_slice(clean);
-        if rest.is_empty() {
-            return;
-        }
-        let (stride, rest) = rest.split_at(rest.len().min(STRIDE));
-        write_stride(out, stride);
-        text = rest;
-    }
-}
-
-/// How many bytes are looked at in one go; a few vector registers of any machine.
-const STRIDE: usize = 64;
-
-/// How many bytes of `text` need no escape, in whole strides unless it is all of them.
-#[inline]
-fn clean_len(text: &[u8]) -> usize {
-    let (strides, rest) = text.as_chunks::<STRIDE>();
-    match strides.iter().position(|stride| !is_clean(stride)) {
-        Some(clean) => clean * STRIDE,
-        None if is_clean_rest(rest) => text.len(),
-        None => text.len() - rest.len(),
-    }
-}
-
-/// Whether no byte needs an escape. Without a branch, it becomes vector instructions.
-#[inline]
-fn is_clean(stride: &[u8; STRIDE]) -> bool {
-    stride.iter().fold(u8::MAX, |least, &byte| least.min(clearance(byte))) != 0
-}
-
-/// The same for what is shorter than a stride: in words, of which the last may overlap another.
-#[inline]
-fn is_clean_rest(rest: &[u8]) -> bool {
-    if let Some(&last) = rest.last_chunk() {
-        let (words, _) = rest.as_chunks();
-        return words.iter().fold(is_clean_word(last), |clean, &word| clean & is_clean_word(word));
-    }
-    if let (Some(&[a, b, c, d]), Some(&[e, f, g, h])) = (rest.first_chunk(), rest.last_chunk()) {
-        return is_clean_word([a, b, c, d, e, f, g, h]);
-    }
-    rest.iter().all(|&byte| clearance(byte) != 0)
-}
-
-/// How far a byte is from one that needs an escape; zero if it does.
-///
-/// To swap the quote with the space puts it next to the control characters.
-#[inline]
-fn clearance(byte: u8) -> u8 {
-    (byte ^ SWAP).saturating_sub(b' ').min(byte ^ b'\\')
-}
-
-/// What turns a quote into a space and a space into a quote.
-const SWAP: u8 = b' ' ^ b'"';
-
-/// Whether no byte needs an escape. A subtraction borrows from a byte exactly if it is too small,
-/// or if one below it already was.
-#[inline]
-const fn is_clean_word(word: [u8; WORD]) -> bool {
-    const fn splat(byte: u8) -> u64 {
-        u64::from_ne_bytes([byte; WORD])
-    }
-    let swapped = u64::from_ne_bytes(word) ^ splat(SWAP);
-    let backslashes = u64::from_ne_bytes(word) ^ splat(b'\\');
-    let found = swapped.wrapping_sub(splat(b' ' + 1)) & !swapped
-        | backslashes.wrapping_sub(splat(1)) & !backslashes;
-    found & splat(0x80) == 0
-}
-
-/// How many bytes are looked at in one go within a stride.
-const WORD: usize = size_of::<u64>();
-
-/// Appends at most a stride, in which something needs an escape.
-///
-/// Escapes tend to come together, and so what lies between two is not worth a copy of its own. It
-/// stays out of its caller, which needs no such buffer for text that is clean.
-#[inline(never)]
-fn write_stride(out: &mut Vec<u8>, stride: &[u8]) {
-    let mut escaped = [0; ESCAPED_BYTES_MAX];
-    let mut len = 0;
-    let (words, rest) = stride.as_chunks();
-    for &word in words {
-        if is_clean_word(word) {
-            escaped[len..len + WORD].copy_from_slice(&word);
-            len += WORD;
-        } else {
-            len = word.iter().fold(len, |len, &byte| escape(&mut escaped, len, byte));
-        }
-    }
-    len = rest.iter().fold(len, |len, &byte| escape(&mut escaped, len, byte));
-    out.extend_from_slice(&escaped[..len]);
-}
-
-/// The most that can become of a stride.
-const ESCAPED_BYTES_MAX: usize = STRIDE * 6;
-
-/// Puts what stands for `byte` at `len`; returns where the next one goes.
-#[inline]
-fn escape(escaped: &mut [u8; ESCAPED_BYTES_MAX], len: usize, byte: u8) -> usize {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let letter = ESCAPES[usize::from(byte)];
-    if letter == b'u' {
-        let [high, low] = [byte >> 4, byte & 0xf].map(|digit| HEX[usize::from(digit)]);
-        escaped[len..len + 6].copy_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-        return len + 6;
-    }
-    // Whether a byte is escaped is hard to foresee, so both bytes are put either way.
-    let pair = if letter == 0 { [byte, 0] } else { [b'\\', letter] };
-    escaped[len..len + 2].copy_from_slice(&pair);
-    len + 1 + usize::from(letter != 0)
-}
-
-/// The letter after the backslash for every byte that needs one.
-const ESCAPES: [u8; 256] = {
-    let mut letters = [0; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        letters[control] = b'u';
-        control += 1;
-    }
-    letters[0x08] = b'b';
-    letters[0x09] = b't';
-    letters[0x0a] = b'n';
-    letters[0x0c] = b'f';
-    letters[0x0d] = b'r';
-    letters[b'"' as usize] = b'"';
-    letters[b'\\' as usize] = b'\\';
-    letters
-};
+use scalars::{Key, Raw};
+use text::write_escaped;
+pub(crate) use text::write_str;
 
 /// The place of one value.
 struct Json<'a> {
@@ -510,236 +376,9 @@ impl SerializeStruct for Fields<'_> {
     }
 }
 
-/// Refuses values without parts.
-macro_rules! refuse {
-    ($refusal:ident: $($method:ident($type:ty),)*) => {$(
-        fn $method(self, _value: $type) -> Result<(), Error> {
-            Err($refusal())
-        }
-    )*};
-}
-
-/// Refuses whatever is neither a scalar nor as good as one.
-macro_rules! refuse_structure {
-    ($refusal:ident) => {
-        type Ok = ();
-        type Error = Error;
-        type SerializeSeq = Impossible<(), Error>;
-        type SerializeTuple = Impossible<(), Error>;
-        type SerializeTupleStruct = Impossible<(), Error>;
-        type SerializeTupleVariant = Impossible<(), Error>;
-        type SerializeMap = Impossible<(), Error>;
-        type SerializeStruct = Impossible<(), Error>;
-        type SerializeStructVariant = Impossible<(), Error>;
-
-        refuse! { $refusal: serialize_bytes(&[u8]), serialize_unit_struct(&'static str), }
-
-        fn serialize_none(self) -> Result<(), Error> {
-            Err($refusal())
-        }
-
-        fn serialize_unit(self) -> Result<(), Error> {
-            Err($refusal())
-        }
-
-        fn serialize_newtype_variant<T: Serialize + ?Sized>(
-            self,
-            _name: &'static str,
-            _index: u32,
-            _variant: &'static str,
-            _value: &T,
-        ) -> Result<(), Error> {
-            Err($refusal())
-        }
-
-        fn serialize_seq(self, _len: Option<usize>) -> Result<Self::SerializeSeq, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_tuple(self, _len: usize) -> Result<Self::SerializeTuple, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_tuple_struct(
-            self,
-            _name: &'static str,
-            _len: usize,
-        ) -> Result<Self::SerializeTupleStruct, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_tuple_variant(
-            self,
-            _name: &'static str,
-            _index: u32,
-            _variant: &'static str,
-            _len: usize,
-        ) -> Result<Self::SerializeTupleVariant, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_map(self, _len: Option<usize>) -> Result<Self::SerializeMap, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_struct(
-            self,
-            _name: &'static str,
-            _len: usize,
-        ) -> Result<Self::SerializeStruct, Error> {
-            Err($refusal())
-        }
-
-        fn serialize_struct_variant(
-            self,
-            _name: &'static str,
-            _index: u32,
-            _variant: &'static str,
-            _len: usize,
-        ) -> Result<Self::SerializeStructVariant, Error> {
-            Err($refusal())
-        }
-    };
-}
-
-/// The place of a key, which is a string or can be made one by quotes around it.
-struct Key<'a> {
-    out: &'a mut Vec<u8>,
-}
-
-impl Key<'_> {
-    /// Writes a scalar in quotes.
-    #[inline]
-    fn quote(self, value: impl Serialize) -> Result<(), Error> {
-        self.out.push(b'"');
-        write(self.out, &value)?;
-        self.out.push(b'"');
-        Ok(())
-    }
-}
-
-#[cold]
-fn key_refusal() -> Error {
-    Error::custom("key must be a string")
-}
-
-/// Writes scalars in quotes.
-macro_rules! quote {
-    ($($method:ident($type:ty),)*) => {$(
-        fn $method(self, value: $type) -> Result<(), Error> {
-            self.quote(value)
-        }
-    )*};
-}
-
-impl Serializer for Key<'_> {
-    refuse_structure!(key_refusal);
-
-    quote! {
-        serialize_bool(bool),
-        serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
-        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64),
-        serialize_i128(i128), serialize_u128(u128),
-    }
-
-    fn serialize_f32(self, number: f32) -> Result<(), Error> {
-        if number.is_finite() { self.quote(number) } else { Err(key_refusal()) }
-    }
-
-    fn serialize_f64(self, number: f64) -> Result<(), Error> {
-        if number.is_finite() { self.quote(number) } else { Err(key_refusal()) }
-    }
-
-    fn serialize_char(self, value: char) -> Result<(), Error> {
-        Json { out: self.out }.serialize_char(value)
-    }
-
-    #[inline]
-    fn serialize_str(self, text: &str) -> Result<(), Error> {
-        write_str(self.out, text);
-        Ok(())
-    }
-
-    #[inline]
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
-        value.serialize(self)
-    }
-
-    #[inline]
-    fn serialize_unit_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        variant: &'static str,
-    ) -> Result<(), Error> {
-        self.serialize_str(variant)
-    }
-
-    #[inline]
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        value: &T,
-    ) -> Result<(), Error> {
-        value.serialize(self)
-    }
-
-    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
-        Json { out: self.out }.collect_str(value)
-    }
-}
-
-/// The place of a value whose JSON comes as a string.
-struct Raw<'a> {
-    out: &'a mut Vec<u8>,
-}
-
-#[cold]
-fn raw_refusal() -> Error {
-    Error::custom("expected RawValue")
-}
-
-impl Serializer for Raw<'_> {
-    refuse_structure!(raw_refusal);
-
-    refuse! {
-        raw_refusal:
-        serialize_bool(bool), serialize_char(char),
-        serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
-        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64),
-        serialize_i128(i128), serialize_u128(u128), serialize_f32(f32), serialize_f64(f64),
-    }
-
-    #[inline]
-    fn serialize_str(self, json: &str) -> Result<(), Error> {
-        self.out.extend_from_slice(json.as_bytes());
-        Ok(())
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, _value: &T) -> Result<(), Error> {
-        Err(raw_refusal())
-    }
-
-    fn serialize_unit_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        _variant: &'static str,
-    ) -> Result<(), Error> {
-        Err(raw_refusal())
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        _value: &T,
-    ) -> Result<(), Error> {
-        Err(raw_refusal())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::text::STRIDE;
     use super::*;
     use proptest::prelude::*;
     use serde_json::value::RawValue;
@@ -964,7 +603,8 @@ mod tests {
 
     #[test]
     fn every_character_is_escaped_wherever_it_stands() {
-        let special = (0..=0x7f).map(char::from).chain(['\u{80}', '\u{a2}', 'é', '\u{2028}', '🦀']);
+        let beyond = ['\u{80}', '\u{a2}', 'é', '\u{2028}', '🦀'];
+        let special = (0..=0x7f).map(char::from).chain(beyond);
         for special in special {
             for before in (0..10).chain(STRIDE - 9..STRIDE + 10).chain([2 * STRIDE - 1, 300]) {
                 for after in [0, 1, 3, 4, 7, 8, STRIDE - 1, STRIDE, STRIDE + 5] {
@@ -982,8 +622,8 @@ mod tests {
     #[test]
     fn long_texts_are_copied() {
         for len in [1000, 4096, 100_000] {
-            for text in ["x".repeat(len), "aé€🦀".repeat(len), format!("{}\"", "y".repeat(len))]
-            {
+            let quoted = format!("{}\"", "y".repeat(len));
+            for text in ["x".repeat(len), "aé€🦀".repeat(len), quoted] {
                 same(&text).unwrap();
             }
         }

@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 pub mod decode;
 pub mod encode;
-mod json;
+pub(crate) mod json;
 
 pub(crate) use decode::read_call;
 pub use decode::{Malformed, decode};

@@ -10,7 +10,7 @@ use crate::mcp::catalog::Shelf;
 use crate::mcp::method_not_found;
 use crate::mcp::model::{Listed, Listing, Stamped};
 use crate::mcp::version::Version;
-use crate::rpc::{ErrorObject, encode};
+use crate::rpc::{ErrorObject, encode, json};
 
 /// First pages as they were last rendered: they are what nearly everybody asks for, and they
 /// change only when the catalog does.
@@ -120,9 +120,11 @@ impl App {
         let listing = Listing::new(items, next);
         let stamped =
             Stamped::new(&listing, version, &self.identity.stamp).cache(self.identity.cache);
-        serde_json::to_vec(&stamped).unwrap_or_else(|error| {
+        let mut page = Vec::new();
+        if let Err(error) = json::write(&mut page, &stamped) {
             log::error!("a listing has no JSON form: {error}");
-            format!("{{\"{}\":[]}}", T::LIST).into_bytes()
-        })
+            return format!("{{\"{}\":[]}}", T::LIST).into_bytes();
+        }
+        page
     }
 }

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use crate::limits::HttpLimits;
 
 use super::facts::Facts;
+use super::scan::METHOD_BYTES_MAX;
 use super::target::{Span, Target};
 use super::{Framing, HttpError, HttpVersion, Method, Status};
 
@@ -45,6 +46,36 @@ impl Head {
             self.clear();
         }
         parsed
+    }
+
+    /// Parses a head in one go if all of it is here and nothing about it is unusual.
+    ///
+    /// False says nothing: the slower way, which looks at every line end first, is then the one to
+    /// judge.
+    pub(super) fn parse_usual(&mut self, bytes: &[u8], limits: &HttpLimits) -> bool {
+        self.clear();
+        let bytes = &bytes[..bytes.len().min(limits.head_bytes_max)];
+        let usual = self.try_parse(bytes, limits).is_ok() && self.is_usual(bytes, limits);
+        if !usual {
+            self.clear();
+        }
+        usual
+    }
+
+    /// Whether no line ends in a bare line feed, which the parser takes for a line end and others
+    /// may not, and nothing is longer than it may be.
+    fn is_usual(&self, bytes: &[u8], limits: &HttpLimits) -> bool {
+        let version_end = self.target.whole.end() + b" HTTP/1.1".len();
+        let ends_in_crlf = |end: usize| {
+            let rest = bytes.get(end..).unwrap_or_default();
+            rest.iter().find(|&&byte| byte != b' ' && byte != b'\t') == Some(&b'\r')
+        };
+        self.method_at.start() == 0
+            && self.method_at.len() <= METHOD_BYTES_MAX
+            && self.target.whole.len() <= limits.target_bytes_max
+            && bytes.get(version_end) == Some(&b'\r')
+            && self.fields.iter().all(|field| ends_in_crlf(field.value.end()))
+            && bytes[..self.len].ends_with(b"\r\n\r\n")
     }
 
     /// Forgets the request, keeping the memory.

@@ -6,7 +6,7 @@ use crate::limits::HttpLimits;
 use super::{HttpError, Status, is_token_byte};
 
 /// Longest method worth reading on for; the longest registered one has 17 letters.
-const METHOD_BYTES_MAX: usize = 32;
+pub(super) const METHOD_BYTES_MAX: usize = 32;
 /// Empty lines a client may put before a request line. Old clients end a body with one.
 const BLANK_LINES_MAX: usize = 8;
 /// What stands behind the target in a request line: a space, the version, a carriage return.

@@ -231,10 +231,15 @@ impl ServerCodec {
         limits: &HttpLimits,
     ) -> Result<Decoded, HttpError> {
         self.scan.skip_blank_lines(input)?;
-        let Some(end) = self.scan.find_end(input.data(), limits)? else {
-            return Ok(Decoded::Incomplete);
+        let end = if self.scan.is_idle() && self.head.parse_usual(input.data(), limits) {
+            self.head.len()
+        } else {
+            let Some(end) = self.scan.find_end(input.data(), limits)? else {
+                return Ok(Decoded::Incomplete);
+            };
+            self.head.parse(&input.data()[..end], limits)?;
+            end
         };
-        self.head.parse(&input.data()[..end], limits)?;
         if matches!(self.head.framing(), Framing::Length(length) if length > limits.body_bytes_max)
         {
             return Err(HttpError::new(Status::CONTENT_TOO_LARGE, "body too large"));

@@ -90,6 +90,14 @@ impl Span {
         Self { start: self.start + clamp(at), len: clamp(len) }
     }
 
+    pub(super) const fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(super) const fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
     pub(super) const fn len(self) -> usize {
         self.len as usize
     }

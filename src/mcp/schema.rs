@@ -20,17 +20,32 @@ fn check_shape(schema: &RawValue) -> Result<(), String> {
 }
 
 #[cfg(feature = "schema")]
+mod borrowed;
+
+#[cfg(all(test, feature = "schema"))]
+mod agreement;
+
+#[cfg(feature = "schema")]
 mod compiled {
     use std::fmt::Write;
+    use std::sync::OnceLock;
 
+    use jsonschema::json::Json;
     use jsonschema::{Draft, ValidationError, Validator};
     use serde_json::Value;
     use serde_json::value::RawValue;
 
+    use super::borrowed::{Borrowed, BorrowedJson, NUMBERS_ARE_TEXT};
+
     /// A schema ready to check values.
     #[derive(Debug)]
     pub struct Schema {
-        validator: Validator,
+        /// Says whether a value conforms, without copying it.
+        quick: Validator<BorrowedJson>,
+        /// Says what is wrong with a value; made of `text` for the first value it is asked about.
+        thorough: OnceLock<Result<Validator, String>>,
+        /// The schema as it was written.
+        text: Box<str>,
         /// It asks for an object and nothing else, which the first byte of a value tells.
         takes_any_object: bool,
     }
@@ -47,47 +62,74 @@ mod compiled {
         /// Fails on unknown dialects, keywords used wrongly and references that lead outside.
         pub fn compile(schema: &RawValue) -> Result<Self, String> {
             super::check_shape(schema)?;
+            let text = schema.get();
             // The parser bounds how deeply the schema nests.
-            let schema: Value = serde_json::from_str(schema.get()).map_err(|e| e.to_string())?;
-            let validator = jsonschema::options()
-                .with_draft(dialect_of(&schema)?)
-                .offline()
-                .build(&schema)
-                .map_err(|error| complaint(&error))?;
-            Ok(Self { validator, takes_any_object: takes_any_object(&schema) })
+            let schema: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+            Ok(Self {
+                quick: build(&schema)?,
+                thorough: OnceLock::new(),
+                text: text.into(),
+                takes_any_object: takes_any_object(&schema),
+            })
         }
 
         /// Checks a value as it was written; the complaint is fit for the model that wrote it.
         pub fn check(&self, value: &RawValue) -> Result<(), String> {
-            if self.takes_any_object && value.get().starts_with('{') {
+            let text = value.get();
+            if self.takes_any_object && text.starts_with('{') {
                 return Ok(());
             }
-            let value = serde_json::from_str(value.get()).map_err(|e| e.to_string())?;
-            self.check_value(&value)
+            if NUMBERS_ARE_TEXT {
+                let value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+                return self.check_value(&value);
+            }
+            let value: Borrowed<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+            // Most values are right, and saying so is much cheaper than looking for what is wrong.
+            if self.quick.is_valid(&value) {
+                return Ok(());
+            }
+            self.check_value(&value.to_owned_value())
         }
 
         /// Checks a value that has been parsed already.
         pub fn check_value(&self, value: &Value) -> Result<(), String> {
-            // Most values are right, and saying so is much cheaper than looking for what is wrong.
-            if self.validator.is_valid(value) {
+            let validator = self.thorough.get_or_init(|| self.build_thorough());
+            let validator = validator.as_ref().map_err(Clone::clone)?;
+            if validator.is_valid(value) {
                 return Ok(());
             }
-            Err(self.complaints(value))
+            Err(complaints(validator, value))
         }
 
-        /// The first few things wrong with a value, one a line.
-        fn complaints(&self, value: &Value) -> String {
-            let mut errors = self.validator.iter_errors(value);
-            let mut text = String::new();
-            for error in errors.by_ref().take(COMPLAINTS_MAX) {
-                let separator = if text.is_empty() { "" } else { "\n" };
-                let _ = write!(text, "{separator}{}", complaint(&error));
-            }
-            if errors.next().is_some() {
-                text.push_str("\nand more");
-            }
-            text
+        /// Compiles the schema again; what compiled once does so every time.
+        #[cold]
+        fn build_thorough(&self) -> Result<Validator, String> {
+            let schema = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
+            build(&schema)
         }
+    }
+
+    /// A validator for values in the form `F`.
+    fn build<F: Json>(schema: &Value) -> Result<Validator<F>, String> {
+        jsonschema::options_for::<F>()
+            .with_draft(dialect_of(schema)?)
+            .offline()
+            .build(schema)
+            .map_err(|error| complaint(&error))
+    }
+
+    /// The first few things wrong with a value, one a line.
+    fn complaints(validator: &Validator, value: &Value) -> String {
+        let mut errors = validator.iter_errors(value);
+        let mut text = String::new();
+        for error in errors.by_ref().take(COMPLAINTS_MAX) {
+            let separator = if text.is_empty() { "" } else { "\n" };
+            let _ = write!(text, "{separator}{}", complaint(&error));
+        }
+        if errors.next().is_some() {
+            text.push_str("\nand more");
+        }
+        text
     }
 
     /// Whether every object conforms: the usual schema of a tool without parameters.
@@ -266,6 +308,23 @@ mod checking_tests {
     fn b029_numbers_beyond_doubles_are_complaints() {
         assert_eq!(check("{}", r#"{"n":9007199254740993,"m":18446744073709551615}"#), Ok(()));
         assert!(check("{}", r#"{"f":1e400}"#).is_err());
+    }
+
+    #[test]
+    fn a_doubled_name_is_a_complaint() {
+        let schema = r#"{"properties":{"a":{"type":"integer"}}}"#;
+        let complaint = check(schema, r#"{"a":"x","a":1}"#).unwrap_err();
+        assert!(complaint.starts_with("\"a\" is given twice in one object"), "{complaint}");
+    }
+
+    #[test]
+    fn parsed_values_are_checked_alike() {
+        let schema = compile(r#"{"required":["a"]}"#).unwrap();
+        for (value, verdict) in [(r#"{"a":1}"#, true), ("{}", false), ("[]", true)] {
+            let parsed = serde_json::from_str(value).unwrap();
+            assert_eq!(schema.check_value(&parsed), schema.check(&raw(value)));
+            assert_eq!(schema.check_value(&parsed).is_ok(), verdict, "{value}");
+        }
     }
 
     #[test]

@@ -452,7 +452,7 @@ impl<T> Engine<T> {
 }
 
 /// One huge answer must not pin its memory for the life of the server.
-const SCRATCH_KEPT_BYTES: usize = 64 * 1024;
+const SCRATCH_KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Lets the filters see a response. One that panics has had its look.
 fn respond(chain: &mut Chain, head: &mut ResponseHead, cx: &mut Cx<'_>) {

@@ -7,21 +7,31 @@ use crate::buf::ByteQueue;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: Vec<ByteQueue>,
+    /// Capacity of all free buffers.
+    bytes: usize,
 }
 
 /// Enough for most requests; larger ones grow.
 const FRESH_BYTES: usize = 16 * 1024;
-/// A buffer that grew beyond this is given back to the allocator.
-const KEPT_BYTES_MAX: usize = 64 * 1024;
+/// What all free buffers may hold together: a few large messages follow each other without asking
+/// the system for memory each time, and no burst of them pins more than this.
+const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// As many as the busiest turns need at once; the rest would only sit here.
 const KEPT_MAX: usize = 64;
 
 impl Pool {
     /// Gives the queue memory if it has none.
     pub(crate) fn equip(&mut self, queue: &mut ByteQueue) {
-        if queue.capacity() == 0 {
-            *queue = self.free.pop().unwrap_or_else(|| ByteQueue::with_capacity(FRESH_BYTES));
+        if queue.capacity() > 0 {
+            return;
         }
+        *queue = match self.free.pop() {
+            Some(used) => {
+                self.bytes -= used.capacity();
+                used
+            }
+            None => ByteQueue::with_capacity(FRESH_BYTES),
+        };
     }
 
     /// Takes the memory of an empty queue back.
@@ -30,7 +40,9 @@ impl Pool {
             return;
         }
         let freed = std::mem::replace(queue, ByteQueue::new());
-        if freed.capacity() <= KEPT_BYTES_MAX && self.free.len() < KEPT_MAX {
+        let bytes = self.bytes + freed.capacity();
+        if bytes <= KEPT_BYTES_MAX && self.free.len() < KEPT_MAX {
+            self.bytes = bytes;
             self.free.push(freed);
         }
     }
@@ -41,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_goes_round_and_large_buffers_do_not() {
+    fn memory_goes_round_within_its_bounds() {
         let mut pool = Pool::default();
         let mut queue = ByteQueue::new();
         pool.equip(&mut queue);

@@ -84,7 +84,8 @@ pub(crate) struct Ask<'r> {
     /// None for a method that this era does not have.
     pub(crate) known: Option<mcp::Method>,
     pub(crate) source: Source<'r>,
-    pub(crate) params: Params<'r>,
+    /// Boxed, because they are large and move through every stage.
+    pub(crate) params: Box<Params<'r>>,
     /// The tool that is called, if there is one by that name.
     pub(crate) tool: Option<u64>,
 }
@@ -162,7 +163,7 @@ impl Endpoint {
         let post =
             Post { request, field: VersionField::read(request), accepts: self.readable(request) };
         let depth_max = self.json_depth_max;
-        if let Some(call) = rpc::read_call::<Params<'r>>(request.body(), depth_max) {
+        if let Some(call) = rpc::read_call::<Box<Params<'r>>>(request.body(), depth_max) {
             let params = call.params.unwrap_or_default();
             return self.on_ask(
                 &post,
@@ -191,7 +192,8 @@ impl Endpoint {
         match Params::read(message.params) {
             Ok(params) => {
                 let source = Source::Params(message.params);
-                self.on_ask(post, Asked(message.id, message.method, source), params, cx)
+                let asked = Asked(message.id, message.method, source);
+                self.on_ask(post, asked, Box::new(params), cx)
             }
             Err(reason) => {
                 let modern = post.field.is_modern();
@@ -206,7 +208,7 @@ impl Endpoint {
         &self,
         post: &Post<'_, 'r>,
         Asked(id, method, source): Asked<'r>,
-        mut params: Params<'r>,
+        mut params: Box<Params<'r>>,
         cx: &mut Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
         let meta = params.meta.take().unwrap_or_default();

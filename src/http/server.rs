@@ -10,6 +10,9 @@ use super::{BodyDecoder, Framing, Head, HttpError, Piece, Request, Status};
 /// Bounds of the read size suggested for a body, see [`ServerCodec::body_needed`].
 const READ_HINT_BYTES_MIN: usize = 64 * 1024;
 const READ_HINT_BYTES_MAX: usize = 1024 * 1024;
+/// How many times what has come is asked for next: enough that a large body is moved few times,
+/// little enough that its sender has to send a fifth of what we set aside.
+const READ_HINT_GROWTH: usize = 4;
 
 /// What a call of [`ServerCodec::decode`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,7 +224,8 @@ impl ServerCodec {
             return 0;
         }
         let here = input.len().saturating_sub(self.raw_at);
-        let hint_max = input.len().clamp(READ_HINT_BYTES_MIN, READ_HINT_BYTES_MAX);
+        let hint_max =
+            (input.len() * READ_HINT_GROWTH).clamp(READ_HINT_BYTES_MIN, READ_HINT_BYTES_MAX);
         self.body.announced().saturating_sub(here).min(hint_max)
     }
 
@@ -527,9 +531,10 @@ mod tests {
         let mut server =
             Server::at_head("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
         assert_eq!(server.codec.body_needed(&server.input), READ_HINT_BYTES_MIN);
-        assert_eq!(server.feed(&"x".repeat(500_000)), Ok(Decoded::Incomplete));
-        assert_eq!(server.codec.body_needed(&server.input), server.input.len());
-        assert_eq!(server.feed(&"x".repeat(8_499_000)), Ok(Decoded::Incomplete));
+        assert_eq!(server.feed(&"x".repeat(100_000)), Ok(Decoded::Incomplete));
+        let here = server.input.len();
+        assert_eq!(server.codec.body_needed(&server.input), here * READ_HINT_GROWTH);
+        assert_eq!(server.feed(&"x".repeat(8_899_000)), Ok(Decoded::Incomplete));
         assert_eq!(server.codec.body_needed(&server.input), 1000);
         assert_eq!(server.feed(&"x".repeat(1000)), Ok(Decoded::Whole));
         assert_eq!(server.codec.body_needed(&server.input), 0);

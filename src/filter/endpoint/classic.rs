@@ -222,7 +222,7 @@ fn batch_ask<'r>(message: rpc::Request<'r>, cx: &Cx<'_>) -> Item<'r> {
             method: message.method,
             source: Source::Params(message.params),
             tool: called_tool(known, &params, cx),
-            params,
+            params: Box::new(params),
         }),
     }
 }

@@ -159,10 +159,12 @@ impl App {
             Some(Method::Discover) => self.discover(&caller, &ask, desk),
             Some(Method::Ping) => Ok(self.answer(&caller, &ask.id, &EmptyResult::default(), desk)),
             Some(Method::LoggingSetLevel) => self.set_level(&caller, &ask, desk),
-            Some(Method::ToolsList) => self.list_tools(&caller, &ask, desk),
-            Some(Method::PromptsList) => self.list_prompts(&caller, &ask, desk),
-            Some(Method::ResourcesList) => self.list_resources(&caller, &ask, desk),
-            Some(Method::ResourcesTemplatesList) => self.list_templates(&caller, &ask, desk),
+            Some(
+                method @ (Method::ToolsList
+                | Method::PromptsList
+                | Method::ResourcesList
+                | Method::ResourcesTemplatesList),
+            ) => self.list_for(method, &caller, &ask, desk),
             Some(Method::ToolsCall) => return self.call_tool(caller, ask, desk),
             Some(Method::ResourcesRead) => return self.read_resource(caller, ask, desk),
             Some(Method::PromptsGet) => return self.get_prompt(caller, ask, desk),

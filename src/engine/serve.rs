@@ -244,7 +244,8 @@ const STEPS_PER_REQUEST: usize = 2;
 const LARGE_BYTES: usize = 256 * 1024;
 
 fn is_probe(path: &str) -> bool {
-    use crate::filter::routing::{ALIVE_PATHS, READY_PATHS, normal};
+    use crate::filter::normal;
+    use crate::filter::routing::{ALIVE_PATHS, READY_PATHS};
     let path = normal(path);
     ALIVE_PATHS.contains(&path) || READY_PATHS.contains(&path)
 }

@@ -14,18 +14,21 @@
 //! ```
 
 mod call;
+mod mail;
+mod notifier;
 mod responder;
 
 use std::collections::HashMap;
 use std::time::Instant;
 
-pub use call::{Accepts, Flowing, RequestContext};
+pub use call::{Accepts, RequestContext};
+pub use notifier::Flowing;
 pub use responder::Responder;
 
-pub(crate) use call::{
-    Caller, Flags, Fragment, Notifier, Outlet, Poster, Source, default_log_level,
-};
-pub(crate) use responder::{Mail, Ticket, Verify};
+pub(crate) use call::{Caller, Fragment, Source, default_log_level};
+pub(crate) use mail::Mail;
+pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};
+pub(crate) use responder::{Ticket, Verify};
 
 use crate::http::Reply;
 use crate::http::ResponseHead;

@@ -1,40 +1,17 @@
 //! The way an answer comes back from a handler that took its request away.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::call::{Caller, Flowing, Notifier, Outlet, Poster};
-use crate::key::ExchangeId;
+use super::call::Caller;
+use super::mail::Mail;
+use super::notifier::{Flowing, Notifier, Outlet, Poster};
 use crate::mcp::model::{CacheHint, LogLevel, Outcome, Progress, Stamp, Stamped};
 use crate::mcp::version::Version;
 use crate::rpc::{self, ErrorObject, encode};
-
-/// What reaches the loop from handlers and handles.
-pub(crate) enum Mail {
-    /// A notification that belongs to a running request.
-    Event { id: ExchangeId, message: Vec<u8> },
-    /// The answer of a request: a whole JSON-RPC response.
-    Answer { id: ExchangeId, message: Vec<u8>, error: Option<i64> },
-    /// The handler gave its responder up without an answer.
-    Abandoned { id: ExchangeId },
-    /// Something for the engine's owner, which knows its type.
-    Command(Box<dyn Any + Send>),
-}
-
-impl fmt::Debug for Mail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Event { id, .. } => write!(f, "Event({id})"),
-            Self::Answer { id, .. } => write!(f, "Answer({id})"),
-            Self::Abandoned { id } => write!(f, "Abandoned({id})"),
-            Self::Command(_) => f.write_str("Command"),
-        }
-    }
-}
 
 /// What an answer must look like and where it goes.
 #[derive(Debug)]

@@ -155,7 +155,7 @@ impl Filter for Endpoint {
 
 impl Endpoint {
     fn serves(&self, cx: &Cx<'_>) -> bool {
-        let path = super::routing::normal(cx.facts.path);
+        let path = super::normal(cx.facts.path);
         self.paths.iter().any(|known| known == path)
     }
 

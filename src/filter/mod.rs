@@ -197,6 +197,14 @@ pub enum Health {
     Draining,
 }
 
+/// A path without its trailing slash: both spellings are one route, and never a redirect.
+pub(crate) fn normal(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(shorter) => shorter,
+    }
+}
+
 /// A filter that looks at heads only.
 pub fn on_head<F>(decide: F) -> impl Filter
 where

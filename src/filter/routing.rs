@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::endpoint::names_modern_revision;
-use super::{Cx, Filter, Flow, Health, Refusal, Response};
+use super::{Cx, Filter, Flow, Health, Refusal, Response, normal};
 use crate::http::{Method, Request, ResponseHead, Status};
 
 /// Answers what has a route of its own, turns away what has none, and lets the rest pass.
@@ -134,14 +134,6 @@ impl Filter for Router {
 pub(crate) const ALIVE_PATHS: [&str; 2] = ["/health", "/healthz"];
 /// Paths of the readiness probe.
 pub(crate) const READY_PATHS: [&str; 2] = ["/ready", "/readyz"];
-
-/// A path without its trailing slash: both spellings are one route, and never a redirect.
-pub(crate) fn normal(path: &str) -> &str {
-    match path.strip_suffix('/') {
-        Some("") | None => path,
-        Some(shorter) => shorter,
-    }
-}
 
 fn ready(health: Health) -> Response {
     match health {

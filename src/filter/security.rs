@@ -105,7 +105,7 @@ impl Security {
         let Some(hook) = &mut self.auth else {
             return Ok(());
         };
-        let path = super::routing::normal(cx.facts.path);
+        let path = super::normal(cx.facts.path);
         if self.open_paths.iter().any(|open| open == path) {
             return Ok(());
         }

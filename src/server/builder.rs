@@ -14,9 +14,9 @@ use crate::engine::handler::{
 use crate::engine::register;
 use crate::error::BuildError;
 use crate::exchange::Responder;
-use crate::filter::routing::{Action, Router, normal};
+use crate::filter::routing::{Action, Router};
 use crate::filter::security::{AuthHook, Hosts, Origins, Verdict};
-use crate::filter::{Chain, Cx, Filter, Response};
+use crate::filter::{Chain, Cx, Filter, Response, normal};
 use crate::http::{Http10Streams, Method, Request};
 use crate::limits::{Limits, Timeouts};
 use crate::mcp::catalog::Catalog;

@@ -7,9 +7,9 @@ use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::key::Hasher;
 use crate::mcp::catalog::Shelf;
-use crate::mcp::method_not_found;
 use crate::mcp::model::{Listed, Listing, Stamped};
 use crate::mcp::version::Version;
+use crate::mcp::{Method, method_not_found};
 use crate::rpc::{ErrorObject, encode, json};
 
 /// First pages as they were last rendered: they are what nearly everybody asks for, and they
@@ -20,52 +20,32 @@ pub(crate) struct Listings {
 }
 
 impl App {
-    pub(super) fn list_tools(
+    /// One page of the listing that a method asks for.
+    pub(super) fn list_for(
         &mut self,
+        method: Method,
         caller: &Caller<'_>,
         ask: &Ask<'_>,
         desk: &mut Desk<'_>,
     ) -> Result<Made, ErrorObject> {
-        if self.identity.capabilities.tools.is_none() {
-            return Err(method_not_found(&ask.method));
+        let declared = &self.identity.capabilities;
+        let (catalog, body) = (desk.catalog, &mut *desk.body);
+        match method {
+            Method::ToolsList if declared.tools.is_some() => {
+                self.list(caller, ask, &catalog.tools, |entry| &entry.tool, body)
+            }
+            Method::PromptsList if declared.prompts.is_some() => {
+                self.list(caller, ask, &catalog.prompts, |prompt| prompt, body)
+            }
+            Method::ResourcesList if declared.resources.is_some() => {
+                self.list(caller, ask, &catalog.resources, |resource| resource, body)
+            }
+            Method::ResourcesTemplatesList if declared.resources.is_some() => {
+                self.list(caller, ask, &catalog.templates, |entry| &entry.template, body)
+            }
+            // What is not declared does not exist, however empty the list would be.
+            _ => Err(method_not_found(&ask.method)),
         }
-        self.list(caller, ask, &desk.catalog.tools, |entry| &entry.tool, desk.body)
-    }
-
-    pub(super) fn list_prompts(
-        &mut self,
-        caller: &Caller<'_>,
-        ask: &Ask<'_>,
-        desk: &mut Desk<'_>,
-    ) -> Result<Made, ErrorObject> {
-        if self.identity.capabilities.prompts.is_none() {
-            return Err(method_not_found(&ask.method));
-        }
-        self.list(caller, ask, &desk.catalog.prompts, |prompt| prompt, desk.body)
-    }
-
-    pub(super) fn list_resources(
-        &mut self,
-        caller: &Caller<'_>,
-        ask: &Ask<'_>,
-        desk: &mut Desk<'_>,
-    ) -> Result<Made, ErrorObject> {
-        if self.identity.capabilities.resources.is_none() {
-            return Err(method_not_found(&ask.method));
-        }
-        self.list(caller, ask, &desk.catalog.resources, |resource| resource, desk.body)
-    }
-
-    pub(super) fn list_templates(
-        &mut self,
-        caller: &Caller<'_>,
-        ask: &Ask<'_>,
-        desk: &mut Desk<'_>,
-    ) -> Result<Made, ErrorObject> {
-        if self.identity.capabilities.resources.is_none() {
-            return Err(method_not_found(&ask.method));
-        }
-        self.list(caller, ask, &desk.catalog.templates, |entry| &entry.template, desk.body)
     }
 
     fn list<E, T: Listed>(

@@ -36,8 +36,12 @@ impl<K: Ord + Copy> Timers<K> {
         self.heap.pop().map(|Reverse((at, _, key))| (at, key))
     }
 
+    /// Drops the entries that `is_live` says nobody needs any more.
+    pub(crate) fn retain(&mut self, mut is_live: impl FnMut(Instant, K) -> bool) {
+        self.heap.retain(|Reverse((at, _, key))| is_live(*at, *key));
+    }
+
     /// Number of entries, stale ones included.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
@@ -67,5 +71,17 @@ mod tests {
             std::iter::from_fn(|| timers.pop_due(at(20)).map(|(_, key)| key)).collect();
         assert_eq!(fired, ['a', 'b', 'c']);
         assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn entries_nobody_needs_can_be_dropped() {
+        let start = epoch();
+        let mut timers = Timers::new();
+        for key in 0..10 {
+            timers.arm(start, key);
+        }
+        timers.retain(|_, key| key % 2 == 0);
+        assert_eq!(timers.len(), 5);
+        assert_eq!(timers.pop_due(start), Some((start, 0)));
     }
 }

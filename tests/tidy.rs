@@ -51,15 +51,18 @@ fn collect(folder: &Path, found: &mut Vec<Source>) {
 impl Source {
     /// The lines, up to the unit tests at the end.
     fn lines(&self) -> Vec<&str> {
-        if self.path.ends_with("/tests.rs") {
+        let lines: Vec<&str> = self.text.lines().collect();
+        if self.path.ends_with("/tests.rs") || lines.contains(&"#![cfg(test)]") {
             return Vec::new();
         }
-        let lines: Vec<&str> = self.text.lines().collect();
+        // A module that is only named is a file of its own.
         let tests = lines.windows(2).position(|pair| {
-            pair[0].starts_with("#[cfg(") && pair[0].contains("test") && pair[1].starts_with("mod ")
+            pair[0].starts_with("#[cfg(")
+                && pair[0].contains("test")
+                && pair[1].starts_with("mod ")
+                && pair[1].ends_with('{')
         });
-        // A module that is only named here is a file of its own.
-        match tests.filter(|at| lines[at + 1].ends_with('{')) {
+        match tests {
             Some(at) => lines[..at].to_vec(),
             None => lines,
         }

@@ -228,6 +228,7 @@ impl<T> Engine<T> {
         if !self.open_stream(id, now) {
             return;
         }
+        self.pool_output(key);
         let high = self.limits.output_bytes_high;
         let Some(conn) = self.conn(key) else { return };
         let Some(writer) = &mut conn.stream else {

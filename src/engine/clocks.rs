@@ -30,7 +30,23 @@ impl<T> Engine<T> {
         {
             conn.armed = Some(deadline);
             self.timers.arm(deadline, Due::Conn(key));
+            self.drop_stale_timers();
         }
+    }
+
+    /// Forgets the entries of connections that are gone, once they are most of the queue. They
+    /// would fire into nothing, but not before their time, and short-lived connections leave many.
+    fn drop_stale_timers(&mut self) {
+        if self.timers.len() <= STALE_MIN + self.conns.len() * 4 {
+            return;
+        }
+        let Self { timers, conns, .. } = self;
+        timers.retain(|at, due| match due {
+            Due::Conn(key) => conns
+                .get(key.index())
+                .is_some_and(|conn| conn.generation == key.generation() && conn.armed == Some(at)),
+            Due::KeepAlive(_) | Due::Sessions | Due::Grace => true,
+        });
     }
 
     /// Fires what is due at `now`. A timer armed by a timer waits for its own time.
@@ -115,6 +131,9 @@ impl<T> Engine<T> {
     }
 }
 
+/// Fewer stale entries than this are not worth a look.
+const STALE_MIN: usize = 4096;
+
 fn duration(timeouts: &crate::limits::Timeouts, clock: Clock) -> Option<Duration> {
     match clock {
         Clock::Idle => Some(timeouts.idle),
@@ -123,5 +142,26 @@ fn duration(timeouts: &crate::limits::Timeouts, clock: Clock) -> Option<Duration
         Clock::Write => Some(timeouts.write),
         Clock::Linger => Some(timeouts.linger),
         Clock::Work => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    #[test]
+    fn short_lived_connections_do_not_pile_up_timers() {
+        #[expect(clippy::disallowed_methods, reason = "a test needs one instant to count from")]
+        let now = Instant::now();
+        let mut engine: Engine<()> = Server::builder("test", "1").build_engine().unwrap();
+        engine.start(now);
+        for _ in 0..STALE_MIN * 3 {
+            let key = engine.connect((), None, now).unwrap();
+            engine.receive_end(key);
+            while engine.poll_dead().is_some() {}
+        }
+        assert!(engine.timers.len() <= STALE_MIN + 2, "{}", engine.timers.len());
+        assert!(engine.next_deadline().is_some(), "the sweep of sessions is still due");
     }
 }

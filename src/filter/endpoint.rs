@@ -94,7 +94,7 @@ pub(crate) struct Ask<'r> {
 #[derive(Debug)]
 pub(crate) struct Note<'r> {
     pub(crate) known: Option<mcp::Method>,
-    pub(crate) params: Params<'r>,
+    pub(crate) params: Box<Params<'r>>,
 }
 
 /// What the version field of a request says.
@@ -238,7 +238,7 @@ impl Endpoint {
         // Malformed parameters of a notification are ignored like unknown ones: nobody may answer.
         let mut params = Params::read(message.params).unwrap_or_default();
         let meta = params.meta.take().unwrap_or_default();
-        let note = Note { known: mcp::Method::parse(&message.method), params };
+        let note = Note { known: mcp::Method::parse(&message.method), params: Box::new(params) };
         let caller = if meta.protocol_version.is_some() || post.field.is_modern() {
             self.modern_bystander(post, &meta, cx)?
         } else {

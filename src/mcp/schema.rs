@@ -22,7 +22,7 @@ fn check_shape(schema: &RawValue) -> Result<(), String> {
 #[cfg(feature = "schema")]
 mod borrowed;
 
-#[cfg(all(test, feature = "schema"))]
+#[cfg(feature = "schema")]
 mod agreement;
 
 #[cfg(feature = "schema")]

@@ -206,7 +206,7 @@ fn batch_item<'r>(message: Result<Message<'r>, Malformed>, cx: &Cx<'_>) -> Item<
         Ok(Message::Response(response)) => Item::Response(response),
         Ok(Message::Notification(message)) => Item::Notification(Note {
             known: mcp::Method::parse(&message.method),
-            params: Params::read(message.params).unwrap_or_default(),
+            params: Box::new(Params::read(message.params).unwrap_or_default()),
         }),
         Ok(Message::Request(message)) => batch_ask(message, cx),
     }

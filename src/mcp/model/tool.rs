@@ -14,10 +14,11 @@ use crate::mcp::version::{StructuredContent, Version};
 /// Whether the answer of a tool may be a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Streaming {
-    /// Always one plain answer.
-    #[default]
+    /// Always one plain answer; progress and log messages are dropped.
     Never,
-    /// Progress goes out to callers that can read a stream, and is dropped for others.
+    /// One plain answer, unless the handler says something before it to a caller that can read a
+    /// stream; what it says to others is dropped.
+    #[default]
     Allowed,
     /// Callers that cannot read a stream are refused.
     Required,

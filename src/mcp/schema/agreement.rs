@@ -1,6 +1,8 @@
 //! Checking without copies must come to the verdicts that checking `serde_json` values does, and
 //! complain in its words, whatever the schema and the value.
 
+#![cfg(test)]
+
 use std::fmt::Write;
 
 use jsonschema::{Draft, Validator};

@@ -86,7 +86,9 @@ impl<M> Mailbox<M> {
 
     /// Announces sleep; false if there is mail, and then the loop must not sleep.
     pub(crate) fn fall_asleep(&self) -> bool {
-        self.shared.asleep.store(true, SeqCst);
+        // A swap, like the poster's: whichever of the two comes second has seen what the other did
+        // before its own.
+        self.shared.asleep.swap(true, SeqCst);
         if self.len() == 0 {
             return true;
         }

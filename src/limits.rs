@@ -171,5 +171,9 @@ impl Default for Timeouts {
     }
 }
 
+/// A progress token comes back with every report, so a long one would be multiplied; over it the
+/// request is refused. Clients use numbers and short names.
+pub(crate) const PROGRESS_TOKEN_BYTES_MAX: usize = KIB;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

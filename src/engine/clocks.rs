@@ -123,7 +123,8 @@ impl<T> Engine<T> {
     }
 
     fn on_sessions_timer(&mut self, now: Instant) {
-        let ended = self.sessions.sweep(now);
+        let busy = self.exchanges.busy_sessions();
+        let ended = self.sessions.sweep(now, |session| busy.contains(&session));
         if ended > 0 {
             log::debug!("{ended} idle sessions ended");
         }

@@ -221,6 +221,11 @@ impl<T> Engine<T> {
         for id in cancelled {
             self.cancel_call(id, now);
         }
+        while let Some(session) = self.sessions.poll_ended() {
+            for id in self.exchanges.calls_of(session) {
+                self.cancel_call(id, now);
+            }
+        }
         let Some(conn) = self.conn(key) else {
             return Step::Rest;
         };

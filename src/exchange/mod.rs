@@ -18,7 +18,7 @@ mod mail;
 mod notifier;
 mod responder;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 pub use call::{Accepts, RequestContext};
@@ -146,12 +146,24 @@ impl ExchangeRegistry {
         self.calls.get(&(session, call.clone())).copied()
     }
 
+    /// The open calls of a session.
+    pub(crate) fn calls_of(&self, session: SessionId) -> Vec<ExchangeId> {
+        let ours = self.live.iter().filter(|(_, exchange)| exchange.session == Some(session));
+        ours.map(|(id, _)| *id).collect()
+    }
+
+    /// The sessions that have open calls.
+    pub(crate) fn busy_sessions(&self) -> HashSet<SessionId> {
+        self.live.values().filter_map(|exchange| exchange.session).collect()
+    }
+
     /// Tells an exchange that its connection is gone, and does what its policy says.
     pub(crate) fn disconnect(&mut self, id: ExchangeId) -> Option<Fate> {
         let exchange = self.live.get_mut(&id)?;
         match exchange.on_disconnect {
             OnDisconnect::Detach => {
                 exchange.seat = Seat::Working;
+                exchange.flags.set_unheard();
                 Some(Fate::WorksOn)
             }
             OnDisconnect::Cancel => {

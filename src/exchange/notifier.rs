@@ -32,6 +32,8 @@ pub(crate) struct Flags {
     hooks: Mutex<Vec<Hook>>,
     /// The last progress value, whoever of the handler's parts reported it.
     progress: Mutex<Option<f64>>,
+    /// The caller has left, and what is said before the answer reaches nobody.
+    unheard: AtomicBool,
     /// Bytes of messages that are posted and not framed yet.
     in_flight: AtomicUsize,
 }
@@ -79,6 +81,10 @@ impl Flags {
     /// Takes a message out of those in flight.
     pub(crate) fn arrived(&self, bytes: usize) {
         self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_unheard(&self) {
+        self.unheard.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn set_slow(&self, slow: bool) {
@@ -154,7 +160,7 @@ impl Notifier {
         // The protocol wants every value to exceed the one before; NaN exceeds nothing.
         let value = progress.progress;
         let rises = value.is_finite()
-            && !self.mute
+            && self.is_open()
             && match &self.outlet {
                 Outlet::Buffer(_) => self.last.is_none_or(|last| value > last),
                 Outlet::Post(poster) => poster.flags.advance(value),
@@ -178,7 +184,7 @@ impl Notifier {
         data: &impl Serialize,
     ) -> Flowing {
         let wanted = self.level.is_some_and(|threshold| level >= threshold);
-        if !wanted || self.mute {
+        if !wanted || !self.is_open() {
             return self.flowing();
         }
         let mut message = Vec::new();
@@ -197,6 +203,15 @@ impl Notifier {
         }
     }
 
+    /// Whether a message is worth writing.
+    fn is_open(&self) -> bool {
+        let open = match &self.outlet {
+            Outlet::Buffer(_) => true,
+            Outlet::Post(poster) => poster.is_open(),
+        };
+        open && !self.mute
+    }
+
     fn send(&mut self, message: Vec<u8>) -> Flowing {
         match &mut self.outlet {
             Outlet::Buffer(messages) => {
@@ -209,23 +224,26 @@ impl Notifier {
 
     fn flowing(&self) -> Flowing {
         match &self.outlet {
-            Outlet::Post(poster) => poster.flags.flowing(),
+            Outlet::Post(poster) if poster.is_open() => poster.flags.flowing(),
+            Outlet::Post(poster) if poster.flags.is_cancelled() => Flowing::Freely,
+            Outlet::Post(_) => Flowing::Slow,
             Outlet::Buffer(_) => Flowing::Freely,
         }
     }
 }
 
 impl Poster {
-    /// Posts a notification, unless the loop is so far behind that it would only pile up.
-    fn post(&self, message: Vec<u8>) -> Flowing {
-        if self.flags.is_cancelled() {
-            return Flowing::Freely;
-        }
+    /// Whether a message would be taken: somebody listens, and not too many are on their way.
+    fn is_open(&self) -> bool {
         // A single message may be large; a pile of them may not.
         let piled = self.flags.in_flight.load(Ordering::Relaxed) > self.bytes_max;
-        if piled || self.mailbox.len() >= self.mail_max {
-            return Flowing::Slow;
-        }
+        !piled
+            && self.mailbox.len() < self.mail_max
+            && !self.flags.is_cancelled()
+            && !self.flags.unheard.load(Ordering::Relaxed)
+    }
+
+    fn post(&self, message: Vec<u8>) -> Flowing {
         self.flags.in_flight.fetch_add(message.len(), Ordering::Relaxed);
         self.mailbox.post(Mail::Event { id: self.exchange, message });
         self.flags.flowing()

@@ -213,7 +213,7 @@ impl Endpoint {
     ) -> Result<Inbound<'r>, Response> {
         let meta = params.meta.take().unwrap_or_default();
         if meta.progress_token.as_ref().is_some_and(|token| token.0.is_none()) {
-            let message = "the progress token must be a string or an integer";
+            let message = "the progress token must be an integer or a short string";
             return Err(bad_request(Some(&id), &ErrorObject::invalid_request(message)));
         }
         let known = mcp::Method::parse(&method);

@@ -59,6 +59,28 @@ impl Router {
         }
     }
 
+    /// Every path with the methods that are served on it, for the classic era, which has the most.
+    pub(crate) fn served(&self) -> Vec<(String, String)> {
+        let mut paths: Vec<&str> = self.routes.iter().map(|route| route.path.as_str()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths
+            .into_iter()
+            .map(|path| (path.to_owned(), self.allow(path, Some(Method::Options), |_| true)))
+            .collect()
+    }
+
+    /// The methods of a path whose routes pass, as an `Allow` field lists them.
+    fn allow(&self, path: &str, extra: Option<Method>, passes: impl Fn(&Route) -> bool) -> String {
+        let ours = self.routes.iter().filter(|route| route.path == path && passes(route));
+        let mut methods: Vec<&str> = ours.map(|route| route.method.as_str()).collect();
+        if !methods.is_empty() {
+            methods.extend(extra.map(Method::as_str));
+        }
+        methods.sort_unstable();
+        methods.join(", ")
+    }
+
     /// Whether anything is routed on a path.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.routes.iter().any(|route| route.path == path)
@@ -87,20 +109,12 @@ impl Router {
         if let Some(index) = self.routes.iter().position(|route| ours(route) && serves(route)) {
             return Lookup::Found(index);
         }
-        let mut allowed: Vec<&str> = self
-            .routes
-            .iter()
-            .filter(|route| route.path == path && serves(route))
-            .map(|route| route.method.as_str())
-            .collect();
-        if allowed.is_empty() {
-            return Lookup::Missing;
+        // A modern caller has no use for methods that only exist for others.
+        let extra = (!modern).then_some(Method::Options);
+        match self.allow(path, extra, serves) {
+            allow if allow.is_empty() => Lookup::Missing,
+            allow => Lookup::WrongMethod(allow),
         }
-        if !modern {
-            allowed.push(Method::Options.as_str());
-        }
-        allowed.sort_unstable();
-        Lookup::WrongMethod(allowed.join(", "))
     }
 }
 

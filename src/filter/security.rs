@@ -62,6 +62,8 @@ pub(crate) struct Security {
     pub(crate) auth: Option<AuthHook>,
     /// Paths that are answered without credentials: probes.
     pub(crate) open_paths: Vec<String>,
+    /// Paths and the methods that are served on each, as a preflight is told.
+    pub(crate) methods: Vec<(String, String)>,
 }
 
 impl Filter for Security {
@@ -72,7 +74,7 @@ impl Filter for Security {
         }
         self.check_origin(request, cx)?;
         if request.method() == Method::Options {
-            return Err(Refusal::drain(preflight(request, cx)));
+            return Err(Refusal::drain(self.preflight(request, cx)));
         }
         self.check_credentials(request, cx)
     }
@@ -99,6 +101,28 @@ impl Security {
         cx.response_field("Vary", "Origin");
         cx.response_field("Access-Control-Expose-Headers", EXPOSED);
         Ok(())
+    }
+
+    /// Answers a preflight without credentials: browsers send none with it.
+    fn preflight(&self, request: &Request<'_>, cx: &Cx<'_>) -> Response {
+        let path = super::normal(cx.facts.path);
+        let served = self.methods.iter().find(|(known, _)| known == path);
+        let methods = served.map_or("OPTIONS", |(_, methods)| methods).to_owned();
+        let response = Response::empty(Status::NO_CONTENT).field("Allow", methods.clone());
+        if request.field("origin").is_none() {
+            return response;
+        }
+        let mut allowed = String::from(ALLOWED_FIELDS);
+        for suffix in cx.catalog.designated_suffixes() {
+            push_listed(&mut allowed, header::PARAM_PREFIX, suffix);
+        }
+        for suffix in requested_param_suffixes(request) {
+            push_listed(&mut allowed, header::PARAM_PREFIX, suffix);
+        }
+        response
+            .field("Access-Control-Allow-Methods", methods)
+            .field("Access-Control-Allow-Headers", allowed)
+            .field("Access-Control-Max-Age", "86400")
     }
 
     fn check_credentials(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
@@ -134,26 +158,6 @@ fn refuse_foreign(message: &'static str) -> Refusal {
     Refusal::close(Response::rpc_error(Status::FORBIDDEN, None, &error))
 }
 
-/// Answers a preflight without credentials: browsers send none with it.
-fn preflight(request: &Request<'_>, cx: &Cx<'_>) -> Response {
-    let response = Response::empty(Status::NO_CONTENT).field("Allow", ALLOWED_METHODS);
-    if request.field("origin").is_none() {
-        return response;
-    }
-    let mut allowed = String::from(ALLOWED_FIELDS);
-    for suffix in cx.catalog.designated_suffixes() {
-        push_listed(&mut allowed, header::PARAM_PREFIX, suffix);
-    }
-    for suffix in requested_param_suffixes(request) {
-        push_listed(&mut allowed, header::PARAM_PREFIX, suffix);
-    }
-    response
-        .field("Access-Control-Allow-Methods", ALLOWED_METHODS)
-        .field("Access-Control-Allow-Headers", allowed)
-        .field("Access-Control-Max-Age", "86400")
-}
-
-const ALLOWED_METHODS: &str = "POST, GET, DELETE, OPTIONS";
 const ALLOWED_FIELDS: &str = "Content-Type, Accept, Authorization, Mcp-Session-Id, \
     MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name";
 

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::meta_key;
 use super::model::ProgressToken;
+use crate::limits::PROGRESS_TOKEN_BYTES_MAX;
 use crate::rpc::Text;
 
 /// What a request's `params` say to the protocol; everything else stays in the raw text.
@@ -43,7 +44,8 @@ pub(crate) struct Token(pub(crate) Option<ProgressToken>);
 impl<'de> Deserialize<'de> for Token {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        Ok(Self(ProgressToken::from_json(raw.get())))
+        let short = Some(raw.get()).filter(|text| text.len() <= PROGRESS_TOKEN_BYTES_MAX);
+        Ok(Self(short.and_then(ProgressToken::from_json)))
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Sessions {
     max: usize,
     idle: Duration,
     unconfirmed: Duration,
+    /// Sessions that ended and whose running calls nobody has ended yet.
+    ended: Vec<SessionId>,
 }
 
 /// Where ids come from; none when the source fails.
@@ -62,7 +64,14 @@ const DRAWS_MAX: usize = 4;
 
 impl Sessions {
     pub(crate) fn new(max: usize, idle: Duration, unconfirmed: Duration) -> Self {
-        Self { table: HashMap::default(), random: Box::new(system_random), max, idle, unconfirmed }
+        Self {
+            table: HashMap::default(),
+            random: Box::new(system_random),
+            max,
+            idle,
+            unconfirmed,
+            ended: Vec::new(),
+        }
     }
 
     /// Replaces the random source, for tests of what happens when it fails.
@@ -123,16 +132,33 @@ impl Sessions {
 
     /// Ends a session; false if there was none.
     pub(crate) fn end(&mut self, id: SessionId) -> bool {
-        self.table.remove(&id).is_some()
+        let ended = self.table.remove(&id).is_some();
+        if ended {
+            self.ended.push(id);
+        }
+        ended
     }
 
-    /// Ends the sessions whose time is up and says how many they were.
-    pub(crate) fn sweep(&mut self, now: Instant) -> usize {
+    /// The next session that has ended: what it still has running is to end with it.
+    pub(crate) fn poll_ended(&mut self) -> Option<SessionId> {
+        self.ended.pop()
+    }
+
+    /// Ends the sessions whose time is up and says how many they were. One that has a call running
+    /// is not idle, however long the call takes.
+    pub(crate) fn sweep(&mut self, now: Instant, is_busy: impl Fn(SessionId) -> bool) -> usize {
         let before = self.table.len();
         let (idle, unconfirmed) = (self.idle, self.unconfirmed);
-        self.table.retain(|_, session| {
+        self.table.retain(|id, session| {
             let patience = if session.confirmed { idle } else { unconfirmed };
-            now.saturating_duration_since(session.last_active) < patience
+            if now.saturating_duration_since(session.last_active) < patience {
+                return true;
+            }
+            let busy = is_busy(*id);
+            if busy {
+                session.last_active = now;
+            }
+            busy
         });
         before - self.table.len()
     }
@@ -229,7 +255,7 @@ mod tests {
         let late = start + Duration::from_secs(299);
         assert!(sessions.judge(id, Some(&bob), late).is_none());
         assert!(sessions.judge(id, None, late).is_none());
-        assert_eq!(sessions.sweep(start + Duration::from_secs(300)), 1);
+        assert_eq!(sessions.sweep(start + Duration::from_secs(300), |_| false), 1);
     }
 
     #[test]
@@ -239,8 +265,8 @@ mod tests {
         let probe = sessions.open(new_session(None), start).unwrap();
         let used = sessions.open(new_session(None), start).unwrap();
         sessions.judge(used, None, start);
-        assert_eq!(sessions.sweep(start + Duration::from_secs(29)), 0);
-        assert_eq!(sessions.sweep(start + Duration::from_secs(30)), 1);
+        assert_eq!(sessions.sweep(start + Duration::from_secs(29), |_| false), 0);
+        assert_eq!(sessions.sweep(start + Duration::from_secs(30), |_| false), 1);
         assert!(sessions.find(probe).is_none());
         assert!(sessions.find(used).is_some());
     }

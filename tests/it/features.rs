@@ -194,6 +194,19 @@ fn prompts_are_rendered_and_need_their_arguments() {
 }
 
 #[test]
+fn completions_of_what_is_not_there_are_refused() {
+    let mut scene = Scene::new();
+    for reference in [
+        json!({ "type": "ref/prompt", "name": "nowhere" }),
+        json!({ "type": "ref/resource", "uri": "no://{thing}" }),
+    ] {
+        let params = json!({ "ref": reference, "argument": { "name": "a", "value": "" } });
+        let response = scene.ask_apart(&Request::modern(1, "completion/complete", params));
+        assert_eq!(response.error()["code"], -32602, "{reference}");
+    }
+}
+
+#[test]
 fn completions_go_on_from_what_was_typed() {
     let mut scene = Scene::new();
     let complete = |value: &str| {

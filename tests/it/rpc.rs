@@ -239,7 +239,8 @@ fn fractional_progress_tokens_are_refused_like_fractional_ids() {
     let mut scene = Scene::new();
     let client = scene.connect();
     let session = scene.initialize(client, "2025-11-25");
-    for token in ["1.5", "1.0"] {
+    let long = format!("\"{}\"", "t".repeat(1023));
+    for token in ["1.5", "1.0", &long] {
         let params = format!(r#"{{"name":"echo","_meta":{{"progressToken":{token}}}}}"#);
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
         let response = scene.ask(client, &session.post(body));

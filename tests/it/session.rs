@@ -161,6 +161,40 @@ fn an_idle_session_ends_and_a_used_one_does_not() {
 }
 
 #[test]
+fn a_deleted_session_takes_its_running_calls_with_it() {
+    let mut scene = Scene::new();
+    let (client, gone) = (scene.connect(), scene.connect());
+    let session = scene.initialize(client, "2025-11-25");
+    scene.send(client, session.call(7, "slow", json!({})).bytes());
+    let waited_for = scene.take_call();
+    scene.send(gone, session.call(8, "slow", json!({})).bytes());
+    let left_behind = scene.take_call();
+    scene.cut(gone);
+    scene.settle();
+    assert!(!left_behind.responder.is_cancelled(), "a lost connection cancels nothing");
+    assert_response!(scene.ask_apart(&session.delete()), 204);
+    assert!(waited_for.responder.is_cancelled() && left_behind.responder.is_cancelled());
+    assert_eq!(scene.response(client).blocks.map(|blocks| blocks.len()), Some(0));
+    assert_eq!(scene.engine.exchanges(), 0);
+}
+
+#[test]
+fn a_session_with_a_call_running_is_not_idle() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    scene.send(client, session.call(7, "slow", json!({})).bytes());
+    let call = scene.take_call();
+    scene.advance(seconds(1200));
+    call.finish("at last");
+    scene.settle();
+    assert_eq!(scene.response(client).text(), "at last");
+    assert_response!(scene.ask(client, &session.request(8, "ping", json!({}))), 200);
+    scene.advance(seconds(600));
+    assert_eq!(scene.engine.sessions(), 0);
+}
+
+#[test]
 fn b067_probes_and_failed_handshakes_leave_nothing_behind() {
     let mut scene = Scene::new();
     for _ in 0..1000 {

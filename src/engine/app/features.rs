@@ -10,7 +10,9 @@ use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
-use crate::mcp::model::{CallToolResult, CompleteParams, Streaming, read_params};
+use crate::mcp::model::{
+    CallToolResult, CompleteParams, CompletionReference, Streaming, read_params,
+};
 use crate::mcp::{method_not_found, resource_not_found};
 use crate::rpc::ErrorObject;
 
@@ -144,6 +146,17 @@ impl App {
             Ok(params) => params,
             Err(error) => return desk.fail(&context.id, &error),
         };
+        let known = match &params.r#ref {
+            CompletionReference::Prompt { name, .. } => desk.catalog.prompts.find(name).is_some(),
+            CompletionReference::Resource { uri, .. } => {
+                desk.catalog.templates.find(uri).is_some()
+                    || desk.catalog.resources.find(uri).is_some()
+            }
+        };
+        if !known {
+            let error = ErrorObject::invalid_params("params.ref names nothing that is here");
+            return desk.fail(&context.id, &error);
+        }
         let argument = (params.argument.name.0.into_owned(), params.argument.value.0.into_owned());
         let (reference, settled) = (params.r#ref, params.context.arguments);
         let call = CompleteCall { reference, argument, settled, context };

@@ -126,7 +126,7 @@ impl Tool {
             annotations: None,
             icons: Vec::new(),
             meta: Meta::new(),
-            streaming: Streaming::Never,
+            streaming: Streaming::default(),
         }
     }
 

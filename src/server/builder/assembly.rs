@@ -71,13 +71,16 @@ impl ServerBuilder {
         chain.push(std::mem::take(&mut self.filters));
         self.hosts.any_literal =
             self.bind_policy == BindPolicy::Public && self.hosts.allowed.is_empty();
+        let open_paths = self.open_paths();
+        let router = self.build_router(&paths);
         chain.push(Security {
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
             auth: self.auth.take(),
-            open_paths: self.open_paths(),
+            open_paths,
+            methods: router.served(),
         });
-        chain.push(self.build_router(&paths));
+        chain.push(router);
         chain.push(Endpoint {
             paths,
             served: self.versions.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use waterwheel::LogLevel;
+use waterwheel::{Flowing, LogLevel};
 
 use crate::support::{Request, Scene, assert_response};
 
@@ -153,4 +153,21 @@ fn a_detached_call_can_still_be_cancelled() {
     assert_response!(scene.ask_apart(&session.cancel(7)), 202);
     assert!(call.responder.is_cancelled());
     assert_eq!(scene.engine.exchanges(), 0);
+}
+
+#[test]
+fn nothing_is_written_for_a_caller_who_has_left_a_call_that_goes_on() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    scene.send(client, session.call(7, "slow", json!({})).bytes());
+    let mut call = scene.take_call();
+    assert_eq!(call.responder.log(LogLevel::Error, None, &"heard"), Flowing::Freely);
+    scene.settle();
+    scene.stream(client);
+    assert_eq!(scene.blocks(client).len(), 1);
+    scene.cut(client);
+    scene.settle();
+    assert_eq!(call.responder.log(LogLevel::Error, None, &"unheard"), Flowing::Slow);
+    assert!(!call.responder.is_cancelled() && !scene.engine.has_work());
 }

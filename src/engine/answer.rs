@@ -105,7 +105,7 @@ impl<T> Engine<T> {
             head.field(crate::filter::endpoint::header::SESSION_ID, session.as_str());
         }
         if answer.stream_only || !answer.said.is_empty() {
-            self.write_short_stream(key, reply, &head, &answer.said, &body);
+            self.write_short_stream(key, reply, &head, &answer.said, Some(&body));
         } else {
             self.write_unary(key, reply, &head, Some(JSON), &body);
         }
@@ -171,7 +171,7 @@ impl<T> Engine<T> {
         reply: Reply,
         head: &ResponseHead,
         said: &[Vec<u8>],
-        body: &[u8],
+        answer: Option<&[u8]>,
     ) {
         self.pool_output(key);
         let reply = self.closing_in_shutdown(reply);
@@ -182,7 +182,7 @@ impl<T> Engine<T> {
         let mut writer = ResponseWriter::new(reply);
         let out = &mut conn.output;
         if writer.start_stream(out, head, *http10, date) == StreamStart::Streaming {
-            for event in said.iter().map(Vec::as_slice).chain([body]) {
+            for event in said.iter().map(Vec::as_slice).chain(answer) {
                 let written = writer.event(out, event, None);
                 debug_assert!(written.is_ok(), "the stream was just opened");
             }
@@ -197,9 +197,9 @@ impl<T> Engine<T> {
     }
 
     fn end_response(&mut self, key: ConnKey, after: AfterReply) {
-        if let Some(conn) = self.conn(key)
-            && after == AfterReply::Close
-        {
+        // A stream that was open before the shutdown has promised nothing else in its head.
+        let last = after == AfterReply::Close || self.shutdown_at.is_some();
+        if let Some(conn) = self.conn(key).filter(|_| last) {
             conn.phase = Phase::Finishing;
         }
         self.make_dirty(key);
@@ -304,14 +304,10 @@ impl<T> Engine<T> {
         error: Option<i64>,
         now: Instant,
     ) {
-        let shutting_down = self.shutdown_at.is_some();
         let Some(conn) = self.conn(key) else { return };
         conn.busy = None;
         match (exchange.committed, conn.stream.take()) {
             (Committed::Stream, Some(mut writer)) => {
-                if shutting_down {
-                    writer.close_after();
-                }
                 let written = writer.event(&mut conn.output, message, None);
                 debug_assert!(written.is_ok(), "the stream is open");
                 let after = writer.finish(&mut conn.output);
@@ -323,7 +319,7 @@ impl<T> Engine<T> {
                 if exchange.accepts.json {
                     self.write_unary(key, exchange.reply, &head, Some(JSON), message);
                 } else {
-                    self.write_short_stream(key, exchange.reply, &head, &[], message);
+                    self.write_short_stream(key, exchange.reply, &head, &[], Some(message));
                 }
             }
         }
@@ -347,25 +343,12 @@ impl<T> Engine<T> {
             self.end_response(key, after);
         } else if exchange.accepts.stream && exchange.batch.is_none() {
             let head = self.exchange_head(key, exchange, Status::OK, now);
-            self.write_empty_stream(key, exchange.reply, &head);
+            self.write_short_stream(key, exchange.reply, &head, &[], None);
         } else {
             let head = self.exchange_head(key, exchange, Status::ACCEPTED, now);
             self.write_unary(key, exchange.reply, &head, None, &[]);
         }
         self.gate_opened(key, now);
-    }
-
-    fn write_empty_stream(&mut self, key: ConnKey, reply: Reply, head: &ResponseHead) {
-        self.pool_output(key);
-        let Self { conns, date, http10, .. } = self;
-        let Some(conn) = conns.get_mut(key.index()) else {
-            return;
-        };
-        let mut writer = ResponseWriter::new(reply);
-        let started = writer.start_stream(&mut conn.output, head, *http10, date);
-        debug_assert!(started != StreamStart::Rejected, "a fresh writer takes one response");
-        let after = writer.finish(&mut conn.output);
-        self.end_response(key, after);
     }
 
     /// Commits an exchange to a stream, once; false when its caller cannot be given one.

@@ -175,5 +175,8 @@ impl Default for Timeouts {
 /// request is refused. Clients use numbers and short names.
 pub(crate) const PROGRESS_TOKEN_BYTES_MAX: usize = KIB;
 
+/// Texts of strangers in the log: paths and names are shorter, and a line should stay readable.
+pub(crate) const LOGGED_TEXT_BYTES_MAX: usize = 256;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -146,6 +146,7 @@ impl<T> Engine<T> {
         };
         let Conn { input, codec, passage, peer, .. } = conn;
         passage.clear();
+        passage.began = Some(now);
         let request = codec.request(input);
         let mut cx = Cx {
             now,

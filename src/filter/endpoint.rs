@@ -217,6 +217,7 @@ impl Endpoint {
             return Err(bad_request(Some(&id), &ErrorObject::invalid_request(message)));
         }
         let known = mcp::Method::parse(&method);
+        cx.passage.called = known;
         let handshake = known == Some(mcp::Method::Initialize);
         let tool = called_tool(known, &params, cx);
         let ask = Ask { id, method, known, source, tool, params };
@@ -239,6 +240,7 @@ impl Endpoint {
         let mut params = Params::read(message.params).unwrap_or_default();
         let meta = params.meta.take().unwrap_or_default();
         let note = Note { known: mcp::Method::parse(&message.method), params: Box::new(params) };
+        cx.passage.called = note.known;
         let caller = if meta.protocol_version.is_some() || post.field.is_modern() {
             self.modern_bystander(post, &meta, cx)?
         } else {

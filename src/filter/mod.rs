@@ -5,6 +5,7 @@
 //! it reaches nothing but what [`Cx`] lends it. User filters come first, then security, routing
 //! and the MCP endpoint; all are the same kind of thing, and a [`Chain`] is itself a filter.
 
+mod access;
 mod composite;
 pub(crate) mod endpoint;
 mod response;
@@ -13,8 +14,9 @@ pub mod security;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+pub use access::AccessLog;
 pub use composite::Chain;
 pub use response::Response;
 
@@ -22,6 +24,7 @@ pub(crate) use endpoint::Inbound;
 
 use crate::http::{Method, Request, ResponseHead, Status};
 use crate::key::{ConnKey, Principal};
+use crate::mcp;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::session::Sessions;
 
@@ -146,6 +149,22 @@ impl Cx<'_> {
         self.passage.principal = Some(principal);
     }
 
+    /// The MCP method of the request's message, once the endpoint has read it and if it is one the
+    /// protocol has. None for a batch.
+    #[must_use]
+    pub fn mcp_method(&self) -> Option<&'static str> {
+        self.passage.called.map(mcp::Method::as_str)
+    }
+
+    /// How long ago the request's head was complete; none for what never had one.
+    ///
+    /// A turn of the loop happens at one instant, so that what is answered in the turn in which it
+    /// came took no time.
+    #[must_use]
+    pub fn elapsed(&self) -> Option<Duration> {
+        Some(self.now.saturating_duration_since(self.passage.began?))
+    }
+
     /// Adds a field to whatever response this request gets, refusals and streams included. In
     /// [`Filter::on_response`] it is too late for that: add to the head itself there.
     pub fn response_field(&mut self, name: &str, value: &str) {
@@ -167,6 +186,10 @@ impl fmt::Debug for Cx<'_> {
 #[derive(Debug)]
 pub(crate) struct Passage {
     pub(crate) principal: Option<Principal>,
+    /// When the head was complete.
+    pub(crate) began: Option<Instant>,
+    /// What the message asks for, once it has been read.
+    pub(crate) called: Option<mcp::Method>,
     /// The route that was found at the head.
     pub(crate) route: Option<usize>,
     /// Fields for the response; its status is settled last.
@@ -175,12 +198,20 @@ pub(crate) struct Passage {
 
 impl Passage {
     pub(crate) fn new() -> Self {
-        Self { principal: None, route: None, head: ResponseHead::new(Status::OK) }
+        Self {
+            principal: None,
+            began: None,
+            called: None,
+            route: None,
+            head: ResponseHead::new(Status::OK),
+        }
     }
 
     /// Forgets the request, keeping the buffers.
     pub(crate) fn clear(&mut self) {
         self.principal = None;
+        self.began = None;
+        self.called = None;
         self.route = None;
         self.head.reset(Status::OK);
     }

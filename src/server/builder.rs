@@ -1,6 +1,7 @@
 //! Describing a server before it runs.
 
 mod assembly;
+mod ops;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,6 +29,7 @@ use crate::mcp::model::{
 };
 use crate::mcp::version::Version;
 use crate::workers::Workers;
+use ops::Ops;
 
 /// Describes a server; [`bind`](Self::bind) makes it.
 ///
@@ -49,6 +51,7 @@ pub struct ServerBuilder {
     http10: Http10Streams,
     limits: Limits,
     timeouts: Timeouts,
+    ops: Ops,
     /// The first mistake in the description.
     mistake: Option<BuildError>,
 }
@@ -92,6 +95,7 @@ impl ServerBuilder {
             http10: Http10Streams::Refuse,
             limits,
             timeouts: Timeouts::default(),
+            ops: Ops::default(),
             mistake: None,
         }
     }

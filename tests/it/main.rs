@@ -10,6 +10,7 @@ mod features;
 mod http;
 mod limits;
 mod modern;
+mod ops;
 mod routing;
 mod rpc;
 mod security;

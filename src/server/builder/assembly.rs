@@ -3,10 +3,10 @@
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
 use crate::engine::{Engine, Parts};
 use crate::error::BuildError;
-use crate::filter::Chain;
 use crate::filter::endpoint::Endpoint;
 use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
+use crate::filter::{AccessLog, Chain};
 use crate::http::Method;
 use crate::mailbox::Mailbox;
 use crate::mcp::cursor::CursorKey;
@@ -68,6 +68,9 @@ impl ServerBuilder {
     fn build_chain(&mut self) -> Chain {
         let paths = vec![self.path.clone(), RPC_ALIAS.to_owned()];
         let mut chain = Chain::new();
+        if self.ops.access_log {
+            chain.push(AccessLog::new());
+        }
         chain.push(std::mem::take(&mut self.filters));
         self.hosts.any_literal =
             self.bind_policy == BindPolicy::Public && self.hosts.allowed.is_empty();

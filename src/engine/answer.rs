@@ -127,7 +127,7 @@ impl<T> Engine<T> {
         let mut cx = Cx {
             now,
             conn: key,
-            peer: conn.peer,
+            peer: &conn.peer,
             facts: Facts { method: request.method(), path: request.path() },
             passage: &mut conn.passage,
             catalog,
@@ -416,7 +416,7 @@ impl<T> Engine<T> {
         let mut cx = Cx {
             now,
             conn: key,
-            peer: conn.peer,
+            peer: &conn.peer,
             facts,
             passage: &mut conn.passage,
             catalog,

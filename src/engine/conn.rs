@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::buf::ByteQueue;
-use crate::filter::Passage;
+use crate::filter::{Passage, Peer};
 use crate::http::{ResponseWriter, ServerCodec};
 use crate::key::ExchangeId;
 
@@ -20,7 +20,7 @@ pub struct Conn<T> {
     /// What the shell put here: a transport, or nothing at all.
     pub io: T,
     pub(crate) generation: u32,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: Peer,
     pub(crate) input: ByteQueue,
     pub(crate) output: ByteQueue,
     pub(crate) codec: ServerCodec,
@@ -79,7 +79,7 @@ impl<T> Conn<T> {
         Self {
             io,
             generation,
-            peer,
+            peer: Peer { address: peer, certificate: None },
             input: ByteQueue::new(),
             output: ByteQueue::new(),
             codec: ServerCodec::new(),
@@ -114,7 +114,7 @@ impl<T> Conn<T> {
 impl<T> fmt::Debug for Conn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Conn")
-            .field("peer", &self.peer)
+            .field("peer", &self.peer.address)
             .field("phase", &self.phase)
             .field("clock", &self.clock)
             .field("busy", &self.busy)

@@ -33,7 +33,7 @@ pub use conn::{CloseReason, Conn};
 
 use crate::buf::ByteQueue;
 use crate::exchange::{ExchangeRegistry, Mail};
-use crate::filter::{Chain, Health};
+use crate::filter::{Chain, ClientCertificate, Health};
 use crate::http::{Date, Http10Streams};
 use crate::key::{ConnKey, ExchangeId};
 use crate::limits::{Limits, Timeouts};
@@ -176,6 +176,14 @@ impl<T> Engine<T> {
         Ok(key)
     }
 
+    /// Says that the client has shown this certificate. For drivers that speak TLS themselves; it
+    /// holds until the connection ends.
+    pub fn set_client_certificate(&mut self, key: ConnKey, certificate: ClientCertificate) {
+        if let Some(conn) = self.conn(key) {
+            conn.peer.certificate = Some(Box::new(certificate));
+        }
+    }
+
     /// The connection of this key, unless it is closed.
     pub fn conn(&mut self, key: ConnKey) -> Option<&mut Conn<T>> {
         self.conns
@@ -272,7 +280,7 @@ impl<T> Engine<T> {
     /// on without it, as its revision says.
     pub fn close(&mut self, key: ConnKey, why: CloseReason) {
         let Some(conn) = self.conn(key) else { return };
-        log::debug!("closing {key:?} of {:?}: {}", conn.peer, why.explain());
+        log::debug!("closing {key:?} of {:?}: {}", conn.peer.address, why.explain());
         conn.phase = Phase::Dead;
         conn.input = ByteQueue::new();
         conn.output = ByteQueue::new();

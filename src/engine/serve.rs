@@ -151,7 +151,7 @@ impl<T> Engine<T> {
         let mut cx = Cx {
             now,
             conn: key,
-            peer: *peer,
+            peer,
             facts: Facts { method: request.method(), path: request.path() },
             passage,
             catalog,
@@ -190,7 +190,7 @@ impl<T> Engine<T> {
         let reply = Reply::to(&request);
         let facts = Facts { method: request.method(), path: request.path() };
         let mut cx =
-            Cx { now, conn: key, peer: *peer, facts, passage, catalog, sessions, health: *health };
+            Cx { now, conn: key, peer, facts, passage, catalog, sessions, health: *health };
         let flow = guarded(|| chain.on_request(&request, &mut cx))
             .unwrap_or_else(|_| Flow::Reply(broken().closing()));
         let mut cancelled = Vec::new();

@@ -8,6 +8,7 @@
 mod access;
 mod composite;
 pub(crate) mod endpoint;
+mod peer;
 mod response;
 pub(crate) mod routing;
 pub mod security;
@@ -18,9 +19,11 @@ use std::time::{Duration, Instant};
 
 pub use access::AccessLog;
 pub use composite::Chain;
+pub use peer::{CertificateName, ClientCertificate};
 pub use response::Response;
 
 pub(crate) use endpoint::Inbound;
+pub(crate) use peer::Peer;
 
 use crate::http::{Method, Request, ResponseHead, Status};
 use crate::key::{ConnKey, Principal};
@@ -98,7 +101,7 @@ pub struct Cx<'a> {
     /// The instant of this turn; filters never read a clock.
     pub now: Instant,
     pub(crate) conn: ConnKey,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: &'a Peer,
     pub(crate) facts: Facts<'a>,
     pub(crate) passage: &'a mut Passage,
     pub(crate) catalog: &'a Catalog,
@@ -117,7 +120,13 @@ impl Cx<'_> {
     /// The address of the connection; none when the engine runs without sockets.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.peer
+        self.peer.address
+    }
+
+    /// The certificate the client has shown; none over plain HTTP, or when it has shown none.
+    #[must_use]
+    pub fn client_certificate(&self) -> Option<&ClientCertificate> {
+        self.peer.certificate.as_deref()
     }
 
     /// The method of the request that is being decided or answered.

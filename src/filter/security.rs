@@ -53,7 +53,7 @@ impl Denial {
 }
 
 /// The user's check of credentials.
-pub(crate) type AuthHook = Box<dyn FnMut(&Request<'_>) -> Verdict>;
+pub(crate) type AuthHook = Box<dyn FnMut(&Request<'_>, &Cx<'_>) -> Verdict>;
 
 /// Decides at the head whether a request is looked at.
 pub(crate) struct Security {
@@ -133,7 +133,7 @@ impl Security {
         if self.open_paths.iter().any(|open| open == path) {
             return Ok(());
         }
-        match hook(request) {
+        match hook(request, cx) {
             Verdict::Allow(principal) => {
                 cx.set_principal(principal);
                 Ok(())

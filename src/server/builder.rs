@@ -328,7 +328,16 @@ impl ServerBuilder {
 
     /// Asks this hook about every request but probes and preflights, at the head, before any body
     /// is kept. Header names compare without case. It runs on the loop: keep it quick.
-    pub fn authenticate(mut self, hook: impl FnMut(&Request<'_>) -> Verdict + 'static) -> Self {
+    pub fn authenticate(self, mut hook: impl FnMut(&Request<'_>) -> Verdict + 'static) -> Self {
+        self.authenticate_with(move |request, _| hook(request))
+    }
+
+    /// Like [`authenticate`](Self::authenticate), for a hook that also looks at the connection: its
+    /// address, or the certificate that the client has shown in [`Cx::client_certificate`].
+    pub fn authenticate_with(
+        mut self,
+        hook: impl FnMut(&Request<'_>, &Cx<'_>) -> Verdict + 'static,
+    ) -> Self {
         self.auth = Some(Box::new(hook));
         self
     }

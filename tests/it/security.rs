@@ -1,6 +1,7 @@
 //! Who may ask at all: `Origin`, `Host`, cross-origin answers, credentials.
 
 use serde_json::json;
+use waterwheel::filter::ClientCertificate;
 use waterwheel::filter::security::{Denial, Verdict};
 use waterwheel::{Principal, ServerBuilder, Tool};
 
@@ -323,4 +324,27 @@ fn inv121_a_bad_designation_costs_its_tool_and_is_named() {
         .tool(tool, |_: &mut waterwheel::ToolCall<'_>| Ok(waterwheel::CallToolResult::new()));
     let mistake = builder.build_engine::<usize>().expect_err("it cannot be served").to_string();
     assert!(mistake.contains("bad") && mistake.contains("x-mcp-header"), "{mistake}");
+}
+
+#[test]
+fn a_client_certificate_names_the_caller_and_goes_with_its_connection() {
+    let mut scene = Scene::tuned(|server| {
+        server.authenticate_with(|_, cx| match cx.client_certificate() {
+            Some(certificate) => Verdict::Allow(Principal::new(certificate.subject())),
+            None => Verdict::Deny(Denial::forbidden("a certificate is needed")),
+        })
+    });
+    let call = Request::modern_call(1, "caller", json!({}));
+    let (known, unknown) = (scene.connect(), scene.connect());
+    let key = scene.key(known);
+    let certificate = ClientCertificate::new(vec![1], "CN=alice".into(), Vec::new());
+    scene.engine.set_client_certificate(key, certificate);
+    for _ in 0..2 {
+        let result = scene.ask(known, &call).result();
+        assert_eq!(result["structuredContent"]["principal"], "CN=alice");
+    }
+    assert_response!(scene.ask(unknown, &call), 403);
+    scene.hang_up(known);
+    let next = scene.connect();
+    assert_response!(scene.ask(next, &call), 403);
 }

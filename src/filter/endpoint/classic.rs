@@ -77,7 +77,7 @@ impl Endpoint {
             version,
             session: None,
             principal: cx.passage.principal.clone(),
-            peer: cx.peer,
+            peer: cx.peer.address,
             accepts: post.accepts,
             client_info: None,
             capabilities: None,

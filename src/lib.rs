@@ -129,10 +129,13 @@ pub use exchange::{Accepts, Flowing, RequestContext, Responder};
 pub use key::{ConnKey, ExchangeId, Principal, SessionId};
 pub use limits::{HttpLimits, Limits, Timeouts, TurnLimits};
 pub use mcp::model::{
-    Annotations, CacheHint, CacheScope, CallToolResult, CompleteResult, Content, GetPromptResult,
-    Icon, Implementation, LogLevel, Progress, Prompt, PromptArgument, PromptMessage,
-    ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role, Streaming, Tool,
-    ToolAnnotations,
+    Annotations, Answers, BooleanField, CacheHint, CacheScope, CallToolResult, ChoiceField,
+    ChoicesField, CompleteResult, Content, CreateMessage, CreateMessageResult, ElicitAction,
+    ElicitResult, FormField, FormSchema, GetPromptResult, Icon, Implementation, IncludeContext,
+    InputRequest, InputRequests, ListRootsResult, LogLevel, ModelPreferences, NeedInput,
+    NumberField, Progress, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Reply,
+    Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent, SamplingMessage,
+    Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent, ToolUseContent,
 };
 pub use mcp::version::{Era, Version};
 pub use server::{Server, ServerBuilder, ServerHandle};

@@ -12,6 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::version::Version;
 
 mod answer;
+mod ask;
 mod content;
 mod handshake;
 mod listing;
@@ -22,6 +23,13 @@ mod resource;
 mod tool;
 
 pub use answer::{CacheHint, CacheScope, EmptyResult, Outcome, RawResult, Stamp, Stamped};
+pub use ask::{
+    Answers, BooleanField, ChoiceField, ChoicesField, CreateMessage, CreateMessageResult,
+    ElicitAction, ElicitResult, FormField, FormSchema, IncludeContext, InputParams, InputRequest,
+    InputRequests, InputRequiredResult, ListRootsResult, ModelPreferences, NeedInput, NumberField,
+    Reply, RequestedSchema, RequiredCapabilities, SamplingContent, SamplingMessage, TextField,
+    TextFormat, ToolResultContent, ToolUseContent,
+};
 pub use content::{Content, ContentBody, Role};
 pub use handshake::{
     ClientCapabilities, DiscoverResult, Icon, Implementation, InitializeParams, InitializeResult,

@@ -103,6 +103,10 @@ pub struct Rules {
     pub resource_links: bool,
     /// How a server may ask the user.
     pub elicitation: Elicitation,
+    /// Questions by URL have an id.
+    pub elicitation_id: bool,
+    /// A client's model may use tools, and say several things at once.
+    pub sampling_tools: bool,
     /// Things have icons, implementations a description and a web site.
     pub icons: bool,
     /// Both sides declare extensions.
@@ -132,6 +136,8 @@ const RULES_2024_11_05: Rules = Rules {
     structured_content: StructuredContent::Absent,
     resource_links: false,
     elicitation: Elicitation::Absent,
+    elicitation_id: false,
+    sampling_tools: false,
     icons: false,
     extensions: false,
 };
@@ -157,6 +163,8 @@ const RULES_2025_06_18: Rules = Rules {
 const RULES_2025_11_25: Rules = Rules {
     priming_event: true,
     elicitation: Elicitation::FormAndUrl,
+    elicitation_id: true,
+    sampling_tools: true,
     icons: true,
     ..RULES_2025_06_18
 };
@@ -175,6 +183,7 @@ const RULES_2026_07_28: Rules = Rules {
     unknown_method_is_404: true,
     resource_not_found_code: crate::rpc::INVALID_PARAMS,
     structured_content: StructuredContent::Any,
+    elicitation_id: false,
     extensions: true,
     ..RULES_2025_11_25
 };

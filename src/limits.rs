@@ -175,6 +175,9 @@ impl Default for Timeouts {
 /// request is refused. Clients use numbers and short names.
 pub(crate) const PROGRESS_TOKEN_BYTES_MAX: usize = KIB;
 
+/// Callers whose rate is counted at once: some 4 MiB, and more than are busy at the same time.
+pub(crate) const RATE_KEYS_MAX: usize = 65_536;
+
 /// Texts of strangers in the log: paths and names are shorter, and a line should stay readable.
 pub(crate) const LOGGED_TEXT_BYTES_MAX: usize = 256;
 

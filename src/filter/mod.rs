@@ -9,6 +9,7 @@ mod access;
 mod composite;
 pub(crate) mod endpoint;
 mod peer;
+mod rate;
 mod response;
 pub(crate) mod routing;
 pub mod security;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 pub use access::AccessLog;
 pub use composite::Chain;
 pub use peer::{CertificateName, ClientCertificate};
+pub use rate::RateLimit;
 pub use response::Response;
 
 pub(crate) use endpoint::Inbound;

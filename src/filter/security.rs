@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::endpoint::header;
-use super::{Cx, Filter, Flow, Refusal, Response};
+use super::{Cx, Filter, Flow, RateLimit, Refusal, Response};
 use crate::http::{Method, Request, ResponseHead, Status};
 use crate::key::Principal;
 use crate::rpc::ErrorObject;
@@ -60,6 +60,7 @@ pub(crate) struct Security {
     pub(crate) origins: Origins,
     pub(crate) hosts: Hosts,
     pub(crate) auth: Option<AuthHook>,
+    pub(crate) rate: Option<RateLimit>,
     /// Paths that are answered without credentials: probes.
     pub(crate) open_paths: Vec<String>,
     /// Paths and the methods that are served on each, as a preflight is told.
@@ -76,7 +77,7 @@ impl Filter for Security {
         if request.method() == Method::Options {
             return Err(Refusal::drain(self.preflight(request, cx)));
         }
-        self.check_credentials(request, cx)
+        self.check_caller(request, cx)
     }
 
     fn on_request<'r>(&mut self, _request: &Request<'r>, _cx: &mut Cx<'_>) -> Flow<'r> {
@@ -87,6 +88,23 @@ impl Filter for Security {
 }
 
 impl Security {
+    /// Who is asking, and whether not too often.
+    fn check_caller(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+        if self.auth.is_none() && self.rate.is_none() {
+            return Ok(());
+        }
+        let path = super::normal(cx.facts.path);
+        if self.open_paths.iter().any(|open| open == path) {
+            return Ok(());
+        }
+        // Whoever guesses at credentials runs out of guesses, and the hook is spared the rest.
+        if let (Some(rate), Some(_)) = (&mut self.rate, &self.auth) {
+            rate.look(request, cx)?;
+        }
+        self.check_credentials(request, cx)?;
+        self.rate.as_mut().map_or(Ok(()), |rate| rate.admit(request, cx))
+    }
+
     fn check_origin(&self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         let mut origins = request.fields_named("origin");
         let Some(origin) = origins.next() else {
@@ -129,16 +147,15 @@ impl Security {
         let Some(hook) = &mut self.auth else {
             return Ok(());
         };
-        let path = super::normal(cx.facts.path);
-        if self.open_paths.iter().any(|open| open == path) {
-            return Ok(());
-        }
         match hook(request, cx) {
             Verdict::Allow(principal) => {
                 cx.set_principal(principal);
                 Ok(())
             }
             Verdict::Deny(denial) => {
+                if let Some(rate) = &mut self.rate {
+                    rate.note_denial(request, cx);
+                }
                 let error = ErrorObject::invalid_request(denial.message);
                 let mut response = Response::rpc_error(denial.status, None, &error);
                 for (name, value) in denial.fields {
@@ -151,7 +168,7 @@ impl Security {
 }
 
 /// Response fields that scripts of an allowed origin may read.
-const EXPOSED: &str = "Mcp-Session-Id, WWW-Authenticate";
+const EXPOSED: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
 fn refuse_foreign(message: &'static str) -> Refusal {
     let error = ErrorObject::invalid_request(message);

@@ -11,6 +11,7 @@ mod http;
 mod limits;
 mod modern;
 mod ops;
+mod rate;
 mod routing;
 mod rpc;
 mod security;

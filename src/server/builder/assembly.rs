@@ -80,6 +80,7 @@ impl ServerBuilder {
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
             auth: self.auth.take(),
+            rate: self.ops.rate.take(),
             open_paths,
             methods: router.served(),
         });

@@ -1,11 +1,13 @@
 //! What those who run a server switch on: everything here is off unless asked for.
 
 use super::ServerBuilder;
+use crate::filter::RateLimit;
 
 /// The choices of this file.
 #[derive(Debug, Default)]
 pub(super) struct Ops {
     pub(super) access_log: bool,
+    pub(super) rate: Option<RateLimit>,
 }
 
 impl ServerBuilder {
@@ -13,6 +15,18 @@ impl ServerBuilder {
     /// It is in front of all filters, so that it sees what the callers see.
     pub fn access_log(mut self) -> Self {
         self.ops.access_log = true;
+        self
+    }
+
+    /// Bounds how often a caller may ask, at the head of each request; see [`RateLimit`] for who
+    /// counts as a caller. Probes and preflights are exempt.
+    ///
+    /// With an authentication hook, refused credentials count for the address they came from, and
+    /// once it has used its share up the hook is not asked about it any more, for valid credentials
+    /// from there neither. Where many callers share an address, as behind a proxy, name the
+    /// caller's own by [`RateLimit::address`].
+    pub fn rate_limit(mut self, limit: RateLimit) -> Self {
+        self.ops.rate = Some(limit);
         self
     }
 }

@@ -137,6 +137,7 @@ pub use mcp::model::{
     Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent, SamplingMessage,
     Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent, ToolUseContent,
 };
+pub use mcp::seal::{StateKey, StateKeys};
 pub use mcp::version::{Era, Version};
 pub use server::{Server, ServerBuilder, ServerHandle};
 

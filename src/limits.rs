@@ -181,5 +181,9 @@ pub(crate) const RATE_KEYS_MAX: usize = 65_536;
 /// Texts of strangers in the log: paths and names are shorter, and a line should stay readable.
 pub(crate) const LOGGED_TEXT_BYTES_MAX: usize = 256;
 
+/// A modern client carries the state of a handler there and back with every round; over it the call
+/// fails. What is larger belongs into a store of the application, and its key into the state.
+pub(crate) const REQUEST_STATE_BYTES_MAX: usize = 64 * KIB;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -9,6 +9,7 @@ pub mod designation;
 pub mod model;
 pub(crate) mod params;
 pub mod schema;
+pub mod seal;
 pub(crate) mod session;
 pub(crate) mod template;
 pub mod version;

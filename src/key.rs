@@ -52,6 +52,31 @@ impl fmt::Display for ExchangeId {
     }
 }
 
+/// Names one event of a stream that can be resumed: what an `id:` line carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct EventId {
+    pub(crate) exchange: ExchangeId,
+    /// Counts from one; zero is the place before the first event.
+    pub(crate) seq: u32,
+}
+
+impl EventId {
+    /// Reads an id that a client gives back. What this server cannot have written is `None`.
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+        let (stream, seq) = std::str::from_utf8(value).ok()?.rsplit_once(':')?;
+        let exchange = ExchangeId(u64::from_str_radix(stream, 16).ok()?);
+        let id = Self { exchange, seq: seq.parse().ok()? };
+        // The parsers are laxer than what was written.
+        (id.to_string().as_bytes() == value).then_some(id)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}:{}", self.exchange.0, self.seq)
+    }
+}
+
 /// The id of a classic session: 128 random bits as 32 lower-case hexadecimal digits.
 ///
 /// It names a session and proves nothing: it is not a credential. `Debug` hides it, since whoever
@@ -133,6 +158,18 @@ mod tests {
         for foreign in ["", "00000000-dead", &"\u{e9}".repeat(16), &"a5".repeat(17)] {
             assert_eq!(SessionId::parse(foreign.as_bytes()), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn an_event_id_reads_back_and_foreign_text_does_not() {
+        let id = EventId { exchange: ExchangeId(0xfeed), seq: 10 };
+        assert_eq!(id.to_string(), "feed:10");
+        assert_eq!(EventId::parse(b"feed:10"), Some(id));
+        for foreign in ["", ":", "feed", "feed:", ":1", "feed:-1", "feed:01", "x:1", "1:2:3", "1:a"]
+        {
+            assert_eq!(EventId::parse(foreign.as_bytes()), None, "{foreign}");
+        }
+        assert_eq!(EventId::parse(b"\xff:1"), None);
     }
 
     #[test]

@@ -67,6 +67,18 @@ pub struct Limits {
     pub buffered_bytes_max: usize,
     /// Nesting of a JSON body; over it -32700. Far above real messages, far below any stack.
     pub json_depth_max: usize,
+    /// Open GET streams of one classic session; one more is answered 429. Clients use one.
+    pub get_streams_max: usize,
+    /// What is recorded of streams, so that a client which lost its connection can resume.
+    pub replay: ReplayLimits,
+    /// Messages that wait for a classic session without an open stream; the oldest is dropped.
+    pub pending_messages_max: usize,
+    /// Bytes of messages that wait for one classic session; the oldest are dropped.
+    pub pending_bytes_max: usize,
+    /// Resources that one session or subscription may follow; one more is refused.
+    pub followed_resources_max: usize,
+    /// Resources that may have changed before they are announced; one more announces all at once.
+    pub announced_resources_max: usize,
     /// Items on one page of a listing; zero puts everything on one page.
     pub page_items: usize,
     /// Messages in flight from other threads; progress and log messages over it are dropped.
@@ -91,11 +103,44 @@ impl Default for Limits {
             output_bytes_high: 256 * KIB,
             buffered_bytes_max: 256 * MIB,
             json_depth_max: 128,
+            get_streams_max: 4,
+            replay: ReplayLimits::default(),
+            pending_messages_max: 256,
+            pending_bytes_max: 64 * KIB,
+            followed_resources_max: 1024,
+            announced_resources_max: 4096,
             page_items: 100,
             mail_max: 65_536,
             blocking_queue_max: 1024,
             blocking_threads: 4,
             turn: TurnLimits::default(),
+        }
+    }
+}
+
+/// Bounds on the record of streams that classic clients may resume.
+///
+/// Over a bound the oldest goes first; a client that asks for what is gone gets a fresh stream.
+#[derive(Debug, Clone)]
+pub struct ReplayLimits {
+    /// Streams on record; one that is over is not recorded unless an older one has ended. Zero
+    /// switches resumption off: no event carries an id.
+    pub streams_max: usize,
+    /// Events kept of one stream. Long enough for the gap of a reconnecting client.
+    pub events_max: usize,
+    /// Bytes kept of one stream; its newest event stays, however large.
+    pub stream_bytes_max: usize,
+    /// Bytes kept of all streams together.
+    pub bytes_max: usize,
+}
+
+impl Default for ReplayLimits {
+    fn default() -> Self {
+        Self {
+            streams_max: 16_384,
+            events_max: 256,
+            stream_bytes_max: 4 * MIB,
+            bytes_max: 64 * MIB,
         }
     }
 }
@@ -148,6 +193,13 @@ pub struct Timeouts {
     /// Interval of comments on an otherwise silent event stream; zero switches them off. Below the
     /// 60 seconds after which common proxies cut a silent response.
     pub keep_alive: Duration,
+    /// How long the record of a stream is kept after its last event, for clients that resume.
+    pub retention: Duration,
+    /// How long a change waits for others before it is announced, so that a burst of them is told
+    /// once; zero announces each at once.
+    pub announce: Duration,
+    /// What resumable streams tell their client to wait before it reconnects.
+    pub reconnect: Duration,
     /// After a request to stop: how long running calls may take to finish.
     pub grace: Duration,
     /// Pause of a listener after the process ran out of descriptors.
@@ -165,6 +217,9 @@ impl Default for Timeouts {
             session_idle: Duration::from_secs(300),
             session_unconfirmed: Duration::from_secs(30),
             keep_alive: Duration::from_secs(30),
+            retention: Duration::from_secs(60),
+            announce: Duration::from_millis(100),
+            reconnect: Duration::from_secs(1),
             grace: Duration::from_secs(10),
             accept_pause: Duration::from_millis(100),
         }

@@ -2,14 +2,16 @@
 
 use std::time::Instant;
 
+use super::streams::milliseconds;
 use super::{Engine, Phase};
-use crate::exchange::{Batch, Committed, Exchange, Mail, Seat};
+use crate::exchange::{Batch, Exchange, Purpose, Recorded};
+use crate::filter::endpoint::GetStream;
 use crate::filter::{Chain, Cx, Facts, Filter, Response};
 use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
-use crate::key::{ConnKey, ExchangeId, SessionId};
+use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
 use crate::mcp::version::Version;
-use crate::rpc::{self, ErrorObject, encode};
+use crate::rpc;
 
 /// What the application made of a request.
 #[derive(Debug)]
@@ -20,6 +22,10 @@ pub(crate) enum Answer {
     Rpc(RpcAnswer),
     /// A handler took the request away and owes the answer.
     Pending { id: ExchangeId, stream_now: bool },
+    /// A stream for a session, or what it has missed of one.
+    Stream(GetStream),
+    /// A subscription, which begins with its acknowledgement.
+    Listen { id: ExchangeId, acknowledgement: Vec<u8>, hears: bool },
 }
 
 /// How a serialized answer is framed.
@@ -32,6 +38,8 @@ pub(crate) struct RpcAnswer {
     pub(crate) stream_only: bool,
     /// A session this answer tells the caller about.
     pub(crate) session: Option<SessionId>,
+    /// The session that may ask for the events again, should the answer be a stream.
+    pub(crate) record: Option<(SessionId, Version)>,
 }
 
 /// The HTTP status of a JSON-RPC answer: the classic era says everything with 200, the modern one
@@ -62,9 +70,18 @@ impl<T> Engine<T> {
                     conn.busy = Some(id);
                 }
                 if stream_now {
-                    self.open_stream(id, now);
+                    self.open_stream(id, None, now);
+                } else {
+                    self.arm_keep_alive(id, now);
                 }
             }
+            Answer::Listen { id, acknowledgement, hears } => {
+                if let Some(conn) = self.conn(key) {
+                    conn.busy = Some(id);
+                }
+                self.begin_subscription(id, &acknowledgement, hears, now);
+            }
+            Answer::Stream(get) => self.open_get(key, reply, get, now),
         }
     }
 
@@ -105,7 +122,8 @@ impl<T> Engine<T> {
             head.field(crate::filter::endpoint::header::SESSION_ID, session.as_str());
         }
         if answer.stream_only || !answer.said.is_empty() {
-            self.write_short_stream(key, reply, &head, &answer.said, Some(&body));
+            let id = self.open_short_record(answer.record);
+            self.write_short_stream(key, reply, &head, id, &answer.said, Some(&body), now);
         } else {
             self.write_unary(key, reply, &head, Some(JSON), &body);
         }
@@ -116,7 +134,12 @@ impl<T> Engine<T> {
     }
 
     /// The head that the filters have prepared for the request in hand, after they saw its status.
-    fn begin_head(&mut self, key: ConnKey, status: Status, now: Instant) -> ResponseHead {
+    pub(super) fn begin_head(
+        &mut self,
+        key: ConnKey,
+        status: Status,
+        now: Instant,
+    ) -> ResponseHead {
         let Self { conns, chain, catalog, sessions, health, .. } = self;
         let Some(conn) = conns.get_mut(key.index()) else {
             return ResponseHead::new(status);
@@ -138,7 +161,7 @@ impl<T> Engine<T> {
         head
     }
 
-    fn return_head(&mut self, key: ConnKey, mut head: ResponseHead) {
+    pub(super) fn return_head(&mut self, key: ConnKey, mut head: ResponseHead) {
         if let Some(conn) = self.conn(key) {
             head.reset(Status::OK);
             conn.passage.head = head;
@@ -165,38 +188,60 @@ impl<T> Engine<T> {
         self.end_response(key, writer.after_reply());
     }
 
+    /// Begins the record of a stream that is over as soon as it begins.
+    fn open_short_record(&mut self, record: Option<(SessionId, Version)>) -> Option<ShortRecord> {
+        let (session, version) = record?;
+        let id = self.exchanges.mint();
+        let opened = self.detached.open(id, session, Recorded::Answer);
+        opened.then_some(ShortRecord { id, primed: version.rules().priming_event })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of one response")]
     fn write_short_stream(
         &mut self,
         key: ConnKey,
         reply: Reply,
         head: &ResponseHead,
+        record: Option<ShortRecord>,
         said: &[Vec<u8>],
         answer: Option<&[u8]>,
+        now: Instant,
     ) {
         self.pool_output(key);
         let reply = self.closing_in_shutdown(reply);
-        let Self { conns, date, http10, .. } = self;
+        let Self { conns, date, http10, detached, timeouts, .. } = self;
         let Some(conn) = conns.get_mut(key.index()) else {
             return;
         };
         let mut writer = ResponseWriter::new(reply);
         let out = &mut conn.output;
         if writer.start_stream(out, head, *http10, date) == StreamStart::Streaming {
+            if let Some(record) = record.as_ref().filter(|record| record.primed) {
+                let place = EventId { exchange: record.id, seq: 0 }.to_string();
+                let reconnect = milliseconds(timeouts.reconnect);
+                let written = writer.priming(out, &place, Some(reconnect));
+                debug_assert!(written.is_ok(), "the stream was just opened");
+            }
             for event in said.iter().map(Vec::as_slice).chain(answer) {
-                let written = writer.event(out, event, None);
+                let id = record.as_ref().and_then(|record| detached.record(record.id, event));
+                let id = id.map(|id| id.to_string());
+                let written = writer.event(out, event, id.as_deref());
                 debug_assert!(written.is_ok(), "the stream was just opened");
             }
         }
         let after = writer.finish(out);
+        if let Some(record) = record {
+            self.end_record(record.id, now);
+        }
         self.end_response(key, after);
     }
 
     /// While draining, an answer is the last of its connection.
-    fn closing_in_shutdown(&self, reply: Reply) -> Reply {
+    pub(super) fn closing_in_shutdown(&self, reply: Reply) -> Reply {
         if self.shutdown_at.is_some() { reply.closing() } else { reply }
     }
 
-    fn end_response(&mut self, key: ConnKey, after: AfterReply) {
+    pub(super) fn end_response(&mut self, key: ConnKey, after: AfterReply) {
         // A stream that was open before the shutdown has promised nothing else in its head.
         let last = after == AfterReply::Close || self.shutdown_at.is_some();
         if let Some(conn) = self.conn(key).filter(|_| last) {
@@ -205,129 +250,38 @@ impl<T> Engine<T> {
         self.make_dirty(key);
     }
 
-    /// Handles the mail that is here now; what is posted meanwhile waits for the next turn.
-    pub(super) fn handle_mail(&mut self, now: Instant) {
-        let mut mail = std::mem::take(&mut self.mail);
-        self.mailbox.take(&mut mail, self.limits.turn.mail_max);
-        for message in mail.drain(..) {
-            match message {
-                Mail::Event { id, message } => self.on_event(id, &message, now),
-                Mail::Answer { id, message, error } => self.on_answer(id, message, error, now),
-                Mail::Abandoned { id } => self.on_abandoned(id, now),
-                Mail::Command(command) => self.on_command(command, now),
-            }
-        }
-        self.mail = mail;
-    }
-
-    fn on_event(&mut self, id: ExchangeId, message: &[u8], now: Instant) {
-        if let Some(exchange) = self.exchanges.find(id) {
-            exchange.flags.arrived(message.len());
-        }
-        let Some(key) = self.attached(id) else { return };
-        if !self.open_stream(id, now) {
-            return;
-        }
-        self.pool_output(key);
-        let high = self.limits.output_bytes_high;
-        let Some(conn) = self.conn(key) else { return };
-        let Some(writer) = &mut conn.stream else {
-            return;
-        };
-        let written = writer.event(&mut conn.output, message, None);
-        debug_assert!(written.is_ok(), "the stream is open");
-        let waiting = conn.output.len();
-        if let Some(exchange) = self.exchanges.find(id) {
-            exchange.flags.set_slow(waiting > high);
-        }
-        self.make_dirty(key);
-        self.set_clock(key, now);
-    }
-
-    fn on_abandoned(&mut self, id: ExchangeId, now: Instant) {
-        let Some(exchange) = self.exchanges.find(id) else {
-            return;
-        };
-        log::error!("the handler of {id} gave up without an answer");
-        let error = ErrorObject::internal();
-        let mut message = Vec::new();
-        encode::write_error(&mut message, Some(&exchange.call), &error);
-        self.on_answer(id, message, Some(error.code), now);
-    }
-
-    fn on_answer(&mut self, id: ExchangeId, message: Vec<u8>, error: Option<i64>, now: Instant) {
-        let Some(exchange) = self.exchanges.close(id) else {
-            return;
-        };
-        match exchange.seat {
-            Seat::Attached(key) => self.answer_exchange(key, &exchange, &message, error, now),
-            Seat::Part(whole) => self.on_part(whole, Some(message), now),
-            Seat::Working | Seat::Kept { .. } => {
-                log::debug!("{id} finished after its caller had left");
-            }
-        }
-    }
-
-    /// One more answer of a batch, or none for a call that was cancelled; the last one sends all.
-    fn on_part(&mut self, whole: ExchangeId, answer: Option<Vec<u8>>, now: Instant) {
-        let Some(batch) = self.exchanges.find(whole).and_then(|whole| whole.batch.as_mut()) else {
-            return;
-        };
-        batch.answers.extend(answer);
-        batch.awaited = batch.awaited.saturating_sub(1);
-        if batch.awaited > 0 {
-            return;
-        }
-        if batch.answers.is_empty() {
-            // Every call of it was cancelled.
-            return self.cancel_call(whole, now);
-        }
-        let message = join(batch);
-        self.on_answer(whole, message, None, now);
-    }
-
-    /// Cancels a running call, as its caller asked: nothing is sent for it.
-    pub(super) fn cancel_call(&mut self, id: ExchangeId, now: Instant) {
-        let Some(exchange) = self.exchanges.cancel(id) else { return };
-        match exchange.seat {
-            Seat::Attached(key) => self.end_cancelled(key, &exchange, now),
-            Seat::Part(whole) => self.on_part(whole, None, now),
-            Seat::Working | Seat::Kept { .. } => {}
-        }
-    }
-
-    fn answer_exchange(
+    /// Frames the answer of an exchange that is closed already.
+    pub(super) fn answer_exchange(
         &mut self,
         key: ConnKey,
+        id: ExchangeId,
         exchange: &Exchange,
         message: &[u8],
         error: Option<i64>,
         now: Instant,
     ) {
+        let event = self.detached.record(id, message).map(|event| event.to_string());
+        self.end_record(id, now);
         let Some(conn) = self.conn(key) else { return };
         conn.busy = None;
-        match (exchange.committed, conn.stream.take()) {
-            (Committed::Stream, Some(mut writer)) => {
-                let written = writer.event(&mut conn.output, message, None);
+        match conn.stream.take() {
+            Some(mut writer) => {
+                let written = writer.event(&mut conn.output, message, event.as_deref());
                 debug_assert!(written.is_ok(), "the stream is open");
                 let after = writer.finish(&mut conn.output);
                 self.end_response(key, after);
             }
-            _ => {
+            None => {
                 let status = status_of(exchange.version, error);
                 let head = self.exchange_head(key, exchange, status, now);
-                if exchange.accepts.json {
-                    self.write_unary(key, exchange.reply, &head, Some(JSON), message);
-                } else {
-                    self.write_short_stream(key, exchange.reply, &head, &[], Some(message));
-                }
+                self.write_unary(key, exchange.reply, &head, Some(JSON), message);
             }
         }
         self.gate_opened(key, now);
     }
 
     /// The connection may serve its next request, which may have been waiting here.
-    fn gate_opened(&mut self, key: ConnKey, now: Instant) {
+    pub(super) fn gate_opened(&mut self, key: ConnKey, now: Instant) {
         if self.conn(key).is_some_and(|conn| !conn.input.is_empty()) {
             self.make_ready(key);
         }
@@ -335,57 +289,20 @@ impl<T> Engine<T> {
     }
 
     /// Nothing is sent for a cancelled call, but its HTTP response must end.
-    fn end_cancelled(&mut self, key: ConnKey, exchange: &Exchange, now: Instant) {
+    pub(super) fn end_cancelled(&mut self, key: ConnKey, exchange: &Exchange, now: Instant) {
         let Some(conn) = self.conn(key) else { return };
         conn.busy = None;
         if let Some(mut writer) = conn.stream.take() {
             let after = writer.finish(&mut conn.output);
             self.end_response(key, after);
-        } else if exchange.accepts.stream && exchange.batch.is_none() {
+        } else if exchange.accepts.stream && !matches!(exchange.purpose, Purpose::Batch(_)) {
             let head = self.exchange_head(key, exchange, Status::OK, now);
-            self.write_short_stream(key, exchange.reply, &head, &[], None);
+            self.write_short_stream(key, exchange.reply, &head, None, &[], None, now);
         } else {
             let head = self.exchange_head(key, exchange, Status::ACCEPTED, now);
             self.write_unary(key, exchange.reply, &head, None, &[]);
         }
         self.gate_opened(key, now);
-    }
-
-    /// Commits an exchange to a stream, once; false when its caller cannot be given one.
-    fn open_stream(&mut self, id: ExchangeId, now: Instant) -> bool {
-        let Some(exchange) = self.exchanges.find(id) else {
-            return false;
-        };
-        let Seat::Attached(key) = exchange.seat else {
-            return false;
-        };
-        if exchange.committed == Committed::Stream {
-            return true;
-        }
-        if !exchange.accepts.stream {
-            return false;
-        }
-        exchange.committed = Committed::Stream;
-        let mut head = std::mem::replace(&mut exchange.head, ResponseHead::new(Status::OK));
-        let (method, path) = (exchange.facts.0, exchange.facts.1.clone());
-        let reply = exchange.reply;
-        self.filter_head(key, Facts { method, path: &path }, &mut head, now);
-        self.pool_output(key);
-        let reply = self.closing_in_shutdown(reply);
-        let Self { conns, date, http10, .. } = self;
-        let Some(conn) = conns.get_mut(key.index()) else {
-            return false;
-        };
-        let mut writer = ResponseWriter::new(reply);
-        let started = writer.start_stream(&mut conn.output, &head, *http10, date);
-        debug_assert!(
-            started == StreamStart::Streaming,
-            "callers without streams do not accept any"
-        );
-        conn.stream = Some(writer);
-        self.make_dirty(key);
-        self.arm_keep_alive(id, now);
-        started == StreamStart::Streaming
     }
 
     fn exchange_head(
@@ -402,7 +319,7 @@ impl<T> Engine<T> {
         head
     }
 
-    fn filter_head(
+    pub(super) fn filter_head(
         &mut self,
         key: ConnKey,
         facts: Facts<'_>,
@@ -425,14 +342,13 @@ impl<T> Engine<T> {
         };
         respond(chain, head, &mut cx);
     }
+}
 
-    /// The connection that waits for this exchange.
-    pub(super) fn attached(&mut self, id: ExchangeId) -> Option<ConnKey> {
-        match self.exchanges.find(id)?.seat {
-            Seat::Attached(key) => Some(key),
-            Seat::Part(_) | Seat::Working | Seat::Kept { .. } => None,
-        }
-    }
+/// The record of a stream that is written in one piece.
+#[derive(Debug)]
+struct ShortRecord {
+    id: ExchangeId,
+    primed: bool,
 }
 
 /// One huge answer must not pin its memory for the life of the server.

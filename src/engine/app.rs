@@ -4,6 +4,7 @@ mod features;
 mod handshake;
 mod listing;
 mod run;
+mod subscribe;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::answer::{Answer, RpcAnswer, join, status_of};
 use super::handler::{Completions, Handler, Kind, Prompts, Resources, Tools};
 use crate::exchange::{
     Batch, Busy, Caller, Committed, Exchange, ExchangeRegistry, Flags, Mail, Notifier, Outlet,
-    Poster, RequestContext, Seat, Source,
+    Poster, Purpose, RequestContext, Seat, Source,
 };
 use crate::filter::endpoint::{Ask, Item, Note, Work};
 use crate::filter::{Facts, Passage, Response};
@@ -27,6 +28,7 @@ use crate::mcp::model::{
 };
 use crate::mcp::schema::Schema;
 use crate::mcp::session::Sessions;
+use crate::mcp::subscription::Subscriptions;
 use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{self, ErrorObject, Id, encode};
@@ -82,6 +84,8 @@ pub(crate) struct Desk<'d> {
     pub(crate) facts: Facts<'d>,
     pub(crate) exchanges: &'d mut ExchangeRegistry,
     pub(crate) sessions: &'d mut Sessions,
+    pub(crate) subscriptions: &'d mut Subscriptions,
+    pub(crate) followed_max: usize,
     pub(crate) catalog: &'d Catalog,
     pub(crate) mailbox: &'d Mailbox<Mail>,
     pub(crate) mail_max: usize,
@@ -127,15 +131,21 @@ impl App {
                 self.unasked_response(&response);
                 accepted()
             }
+            Work::Stream(get) => Answer::Stream(get),
         };
         Worked { answer, cancelled }
     }
 
     fn single(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Answer {
         let version = caller.version;
+        let record = caller.session.filter(|_| version.rules().resumable);
+        let record = record.map(|session| (session, version));
         let stream_only = !caller.accepts.json;
         let stream_now = !version.is_modern() && must_stream(&ask, desk.catalog);
         desk.body.clear();
+        if ask.known == Some(Method::SubscriptionsListen) {
+            return self.listen(&caller, &ask, desk).unwrap_or_else(Answer::Whole);
+        }
         match self.ask(caller, ask, desk) {
             Made::Pending(id) => Answer::Pending { id, stream_now },
             Made::Refused(status) => Answer::Rpc(RpcAnswer {
@@ -143,12 +153,14 @@ impl App {
                 said: Vec::new(),
                 stream_only: false,
                 session: None,
+                record: None,
             }),
             Made::Answered { error, said, session } => Answer::Rpc(RpcAnswer {
                 status: status_of(version, error),
                 said,
                 stream_only: stream_only || stream_now,
                 session,
+                record,
             }),
         }
     }
@@ -158,6 +170,8 @@ impl App {
             Some(Method::Initialize) => self.initialize(&caller, &ask, desk),
             Some(Method::Discover) => self.discover(&caller, &ask, desk),
             Some(Method::Ping) => Ok(self.answer(&caller, &ask.id, &EmptyResult::default(), desk)),
+            Some(Method::ResourcesSubscribe) => self.subscribe(&caller, &ask, desk),
+            Some(Method::ResourcesUnsubscribe) => self.unsubscribe(&caller, &ask, desk),
             Some(Method::LoggingSetLevel) => self.set_level(&caller, &ask, desk),
             Some(
                 method @ (Method::ToolsList
@@ -182,7 +196,7 @@ impl App {
         cancelled: &mut Vec<ExchangeId>,
         desk: &mut Desk<'_>,
     ) -> Answer {
-        let Ok(whole) = desk.open(caller, Id::Number(0), Some(Batch::default())) else {
+        let Ok(whole) = desk.open(caller, Purpose::Batch(Batch::default())) else {
             return Answer::Whole(Response::rpc_error(Status::UNAVAILABLE, None, &busy()));
         };
         let seat = std::mem::replace(&mut desk.seat, Seat::Part(whole));
@@ -202,7 +216,7 @@ impl App {
         desk.seat = seat;
         if batch.awaited > 0 {
             if let Some(exchange) = desk.exchanges.find(whole) {
-                exchange.batch = Some(batch);
+                exchange.purpose = Purpose::Batch(batch);
             }
             return Answer::Pending { id: whole, stream_now: false };
         }
@@ -286,8 +300,7 @@ impl Desk<'_> {
     pub(crate) fn open(
         &mut self,
         caller: &Caller<'_>,
-        call: Id,
-        batch: Option<Batch>,
+        purpose: Purpose,
     ) -> Result<ExchangeId, Busy> {
         if self.exchanges.is_full() {
             return Err(Busy);
@@ -295,7 +308,7 @@ impl Desk<'_> {
         let head = std::mem::replace(&mut self.passage.head, ResponseHead::new(Status::OK));
         self.exchanges.open(Exchange {
             seat: self.seat,
-            call,
+            purpose,
             version: caller.version,
             session: caller.session,
             accepts: caller.accepts,
@@ -305,7 +318,7 @@ impl Desk<'_> {
             reply: self.reply,
             head,
             facts: (self.facts.method, self.facts.path.into()),
-            batch,
+            keep_alive: None,
         })
     }
 

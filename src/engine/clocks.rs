@@ -34,18 +34,23 @@ impl<T> Engine<T> {
         }
     }
 
-    /// Forgets the entries of connections that are gone, once they are most of the queue. They
-    /// would fire into nothing, but not before their time, and short-lived connections leave many.
+    /// Forgets the entries of connections and calls that are gone, once they are most of the
+    /// queue. They would fire into nothing, but not before their time, and short-lived ones leave
+    /// many.
     fn drop_stale_timers(&mut self) {
-        if self.timers.len() <= STALE_MIN + self.conns.len() * 4 {
+        let needed = self.conns.len() + self.exchanges.len();
+        if self.timers.len() <= STALE_MIN + needed * 4 {
             return;
         }
-        let Self { timers, conns, .. } = self;
+        let Self { timers, conns, exchanges, .. } = self;
         timers.retain(|at, due| match due {
             Due::Conn(key) => conns
                 .get(key.index())
                 .is_some_and(|conn| conn.generation == key.generation() && conn.armed == Some(at)),
-            Due::KeepAlive(_) | Due::Sessions | Due::Grace => true,
+            Due::KeepAlive(id) => {
+                exchanges.find(id).is_some_and(|exchange| exchange.keep_alive == Some(at))
+            }
+            Due::Sessions | Due::Retention | Due::Announce | Due::Grace => true,
         });
     }
 
@@ -54,8 +59,10 @@ impl<T> Engine<T> {
         while let Some((armed, due)) = self.timers.pop_due(now) {
             match due {
                 Due::Conn(key) => self.on_conn_timer(key, armed, now),
-                Due::KeepAlive(id) => self.on_keep_alive(id, now),
+                Due::KeepAlive(id) => self.on_keep_alive(id, armed, now),
                 Due::Sessions => self.on_sessions_timer(now),
+                Due::Retention => self.on_retention(now),
+                Due::Announce => self.announce(now),
                 Due::Grace => self.abort(),
             }
         }
@@ -100,9 +107,19 @@ impl<T> Engine<T> {
         self.set_clock(key, now);
     }
 
-    /// A comment on a silent stream, so that nothing between here and the reader cuts it.
-    fn on_keep_alive(&mut self, id: ExchangeId, now: Instant) {
+    /// A comment on a silent stream, so that nothing between here and the reader cuts it. An
+    /// answer that is slow in coming becomes a stream for it.
+    fn on_keep_alive(&mut self, id: ExchangeId, armed: Instant, now: Instant) {
+        let Some(exchange) = self.exchanges.find(id) else { return };
+        if exchange.keep_alive != Some(armed) {
+            return;
+        }
+        exchange.keep_alive = None;
         let Some(key) = self.attached(id) else { return };
+        if !self.open_stream(id, None, now) {
+            return;
+        }
+        self.pool_output(key);
         if let Some(conn) = self.conn(key)
             && let Some(writer) = &conn.stream
         {
@@ -117,9 +134,21 @@ impl<T> Engine<T> {
     }
 
     pub(super) fn arm_keep_alive(&mut self, id: ExchangeId, now: Instant) {
-        if self.timeouts.keep_alive > Duration::ZERO {
-            self.timers.arm(now + self.timeouts.keep_alive, Due::KeepAlive(id));
-        }
+        let interval = self.timeouts.keep_alive;
+        let Some(exchange) = self.exchanges.find(id).filter(|_| interval > Duration::ZERO) else {
+            return;
+        };
+        let at = now + interval;
+        // The entry for an earlier time stands for nothing from now on.
+        exchange.keep_alive = Some(at);
+        self.timers.arm(at, Due::KeepAlive(id));
+        self.drop_stale_timers();
+    }
+
+    fn on_retention(&mut self, now: Instant) {
+        self.retention_armed = None;
+        self.detached.expire(now);
+        self.arm_retention();
     }
 
     fn on_sessions_timer(&mut self, now: Instant) {

@@ -7,11 +7,14 @@ use super::Engine;
 use super::app::ToolCode;
 use super::register;
 use crate::mcp::catalog::ToolEntry;
+use crate::mcp::subscription::Change;
 
 /// Posted by a handle, performed on the loop.
 pub(crate) enum Command {
     AddTool(Box<NewTool>),
     RemoveTool(String),
+    Announce(Change),
+    EndSubscriptions,
     ShutDown,
 }
 
@@ -31,15 +34,19 @@ impl<T> Engine<T> {
                 if let Err(error) =
                     register::shelve_tool(&mut self.catalog, &mut self.app, new.entry, code)
                 {
-                    log::error!("{name:?} was not added: {error}");
+                    return log::error!("{name:?} was not added: {error}");
                 }
+                self.on_change(Change::Tools, now);
             }
             Ok(Command::RemoveTool(name)) => match self.catalog.tools.remove(&name) {
                 Some((seq, _)) => {
                     self.app.tools.remove(&seq);
+                    self.on_change(Change::Tools, now);
                 }
                 None => log::warn!("there is no tool {name:?} to remove"),
             },
+            Ok(Command::Announce(change)) => self.on_change(change, now),
+            Ok(Command::EndSubscriptions) => self.end_subscriptions(now),
             Ok(Command::ShutDown) => self.shut_down(now),
             Err(_) => debug_assert!(false, "only handles post commands"),
         }

@@ -142,6 +142,8 @@ pub enum CloseReason {
     ReaderTooSlow,
     /// More was sent behind an unanswered request than may wait.
     GateOverflow,
+    /// Its client resumed the stream on another connection.
+    TakenOver,
     /// The server is going away.
     Shutdown,
 }
@@ -158,6 +160,7 @@ impl CloseReason {
             Self::RequestTooSlow => "the rest of a request did not come in time",
             Self::ReaderTooSlow => "the peer does not read its answers",
             Self::GateOverflow => "too many bytes behind an unanswered request",
+            Self::TakenOver => "its client resumed the stream on another connection",
             Self::Shutdown => "the server is shutting down",
         }
     }

@@ -12,15 +12,18 @@
 //! 4. drop what [`poll_dead`](Engine::poll_dead) yields;
 //! 5. wait for input, mail or [`next_deadline`](Engine::next_deadline), whichever is first.
 
+mod announce;
 mod answer;
 pub(crate) mod app;
 mod clocks;
 pub(crate) mod command;
 mod conn;
 pub(crate) mod handler;
+mod mail;
 mod pool;
 pub(crate) mod register;
 mod serve;
+pub(crate) mod streams;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -32,15 +35,17 @@ pub(crate) use conn::{Clock, Phase};
 pub use conn::{CloseReason, Conn};
 
 use crate::buf::ByteQueue;
-use crate::exchange::{ExchangeRegistry, Mail};
+use crate::exchange::{DetachedStore, ExchangeRegistry, Fate, Mail};
 use crate::filter::{Chain, ClientCertificate, Health};
 use crate::http::{Date, Http10Streams};
-use crate::key::{ConnKey, ExchangeId};
+use crate::key::{ConnKey, ExchangeId, SessionId};
 use crate::limits::{Limits, Timeouts};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::session::Sessions;
+use crate::mcp::subscription::Subscriptions;
 use crate::timers::Timers;
+use announce::Announced;
 use app::App;
 use pool::Pool;
 
@@ -53,7 +58,14 @@ pub struct Engine<T> {
     /// Tenants so far; the next one's generation.
     generations: u32,
     exchanges: ExchangeRegistry,
+    detached: DetachedStore,
+    /// Streams of sessions whose clients have left, until the next look.
+    left: Vec<(ExchangeId, Option<SessionId>)>,
+    /// The timer that is out for the records of streams.
+    retention_armed: Option<Instant>,
     sessions: Sessions,
+    subscriptions: Subscriptions,
+    announced: Announced,
     catalog: Catalog,
     app: App,
     chain: Chain,
@@ -84,6 +96,8 @@ pub(crate) enum Due {
     Conn(ConnKey),
     KeepAlive(ExchangeId),
     Sessions,
+    Retention,
+    Announce,
     Grace,
 }
 
@@ -115,11 +129,16 @@ impl<T> Engine<T> {
             conns: Slab::new(),
             generations: 0,
             exchanges: ExchangeRegistry::new(limits.exchanges_max),
+            detached: DetachedStore::new(limits.replay.clone(), timeouts.retention),
+            left: Vec::new(),
+            retention_armed: None,
             sessions: Sessions::new(
                 limits.sessions_max,
                 timeouts.session_idle,
                 timeouts.session_unconfirmed,
             ),
+            subscriptions: Subscriptions::default(),
+            announced: Announced::default(),
             catalog,
             app,
             chain,
@@ -287,7 +306,17 @@ impl<T> Engine<T> {
         let busy = conn.busy.take();
         self.dead.push(key);
         if let Some(id) = busy {
-            self.exchanges.disconnect(id);
+            let session = self.exchanges.find(id).and_then(|exchange| exchange.session);
+            match self.exchanges.disconnect(id) {
+                Some(Fate::Closed) => {
+                    self.leave_session(id, session);
+                    self.left.push((id, session));
+                }
+                Some(Fate::Cancelled) => {
+                    self.subscriptions.remove(id);
+                }
+                Some(Fate::WorksOn) | None => {}
+            }
         }
     }
 
@@ -301,7 +330,8 @@ impl<T> Engine<T> {
     /// [`run`](Self::run) again without waiting.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || self.mailbox.len() > 0
+        let waiting = !self.ready.is_empty() || !self.left.is_empty();
+        waiting || self.sessions.has_ended() || self.mailbox.len() > 0
     }
 
     /// Number of open connections.
@@ -314,6 +344,30 @@ impl<T> Engine<T> {
     #[must_use]
     pub fn exchanges(&self) -> usize {
         self.exchanges.len()
+    }
+
+    /// Number of open modern subscriptions.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Number of events that clients who lost their connection may still ask for.
+    #[must_use]
+    pub fn retained_events(&self) -> usize {
+        self.detached.events()
+    }
+
+    /// Number of streams those events belong to.
+    #[must_use]
+    pub fn retained_streams(&self) -> usize {
+        self.detached.len()
+    }
+
+    /// What those events take, in bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        self.detached.bytes()
     }
 
     /// Number of open classic sessions.
@@ -334,7 +388,12 @@ impl<T> Engine<T> {
         self.timers.arm(at, Due::Grace);
         for key in self.keys() {
             let Some(conn) = self.conn(key) else { continue };
-            match (conn.busy, conn.phase) {
+            let (busy, phase) = (conn.busy, conn.phase);
+            if busy.is_some_and(|id| self.end_stream(id, now)) {
+                continue;
+            }
+            let Some(conn) = self.conn(key) else { continue };
+            match (busy, phase) {
                 (None, _) if conn.output.is_empty() => self.close(key, CloseReason::Shutdown),
                 (None, Phase::Open) => conn.phase = Phase::Finishing,
                 _ => {}

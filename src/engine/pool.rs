@@ -34,6 +34,16 @@ impl Pool {
         };
     }
 
+    /// Gives the queue memory for one message if it has none. A message that goes out to thousands
+    /// of idle streams at once must not cost thousands of full buffers.
+    pub(crate) fn equip_for(&mut self, queue: &mut ByteQueue, bytes: usize) {
+        if queue.capacity() == 0 && self.free.is_empty() {
+            *queue = ByteQueue::with_capacity(bytes);
+        } else {
+            self.equip(queue);
+        }
+    }
+
     /// Takes the memory of an empty queue back.
     pub(crate) fn collect(&mut self, queue: &mut ByteQueue) {
         if !queue.is_empty() || queue.capacity() == 0 {
@@ -41,7 +51,8 @@ impl Pool {
         }
         let freed = std::mem::replace(queue, ByteQueue::new());
         let bytes = self.bytes + freed.capacity();
-        if bytes <= KEPT_BYTES_MAX && self.free.len() < KEPT_MAX {
+        let useful = freed.capacity() >= FRESH_BYTES;
+        if useful && bytes <= KEPT_BYTES_MAX && self.free.len() < KEPT_MAX {
             self.bytes = bytes;
             self.free.push(freed);
         }
@@ -64,9 +75,22 @@ mod tests {
         pool.collect(&mut queue);
         assert_eq!((queue.capacity(), pool.free.len()), (0, 1));
 
-        queue.push(&vec![0; KEPT_BYTES_MAX + 1]);
-        queue.clear();
-        pool.collect(&mut queue);
-        assert_eq!((queue.capacity(), pool.free.len()), (0, 1));
+        for bytes in [KEPT_BYTES_MAX + 1, 1] {
+            let mut unfit = ByteQueue::with_capacity(bytes);
+            pool.collect(&mut unfit);
+            assert_eq!((unfit.capacity(), pool.free.len()), (0, 1), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_single_message_does_not_take_a_full_buffer() {
+        let mut pool = Pool::default();
+        let mut queue = ByteQueue::new();
+        pool.equip_for(&mut queue, 100);
+        assert!((100..FRESH_BYTES).contains(&queue.capacity()));
+        pool.collect(&mut ByteQueue::with_capacity(FRESH_BYTES));
+        let mut second = ByteQueue::new();
+        pool.equip_for(&mut second, 100);
+        assert_eq!((second.capacity(), pool.free.len()), (FRESH_BYTES, 0), "one was lying there");
     }
 }

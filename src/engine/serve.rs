@@ -54,8 +54,10 @@ impl<T> Engine<T> {
     /// Fires due timers, handles mail posted before this call, and serves connections whose gate
     /// has opened.
     pub fn run(&mut self, now: Instant) {
+        self.settle_left(now);
         self.fire_timers(now);
         self.handle_mail(now);
+        self.clear_ended_sessions(now);
         let ready = std::mem::take(&mut self.ready);
         for key in ready {
             if let Some(conn) = self.conn(key) {
@@ -180,7 +182,17 @@ impl<T> Engine<T> {
 
     fn on_request(&mut self, key: ConnKey, now: Instant) -> Step {
         let Self {
-            conns, chain, catalog, sessions, health, exchanges, app, mailbox, scratch, ..
+            conns,
+            chain,
+            catalog,
+            sessions,
+            subscriptions,
+            health,
+            exchanges,
+            app,
+            mailbox,
+            scratch,
+            ..
         } = self;
         let Some(conn) = conns.get_mut(key.index()) else {
             return Step::Rest;
@@ -207,6 +219,8 @@ impl<T> Engine<T> {
                     facts,
                     exchanges,
                     sessions,
+                    subscriptions,
+                    followed_max: self.limits.followed_resources_max,
                     catalog,
                     mailbox,
                     mail_max: self.limits.mail_max,
@@ -222,10 +236,8 @@ impl<T> Engine<T> {
         for id in cancelled {
             self.cancel_call(id, now);
         }
-        while let Some(session) = self.sessions.poll_ended() {
-            for id in self.exchanges.calls_of(session) {
-                self.cancel_call(id, now);
-            }
+        if self.sessions.has_ended() {
+            self.clear_ended_sessions(now);
         }
         let Some(conn) = self.conn(key) else {
             return Step::Rest;

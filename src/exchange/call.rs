@@ -73,7 +73,7 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
-    fn params(&self) -> Option<&RawValue> {
+    pub(crate) fn params(&self) -> Option<&RawValue> {
         match self {
             Self::Message(text) => member(serde_json::from_str(text).ok()?, "params"),
             Self::Params(raw) => *raw,

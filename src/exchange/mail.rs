@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
 use crate::key::ExchangeId;
 
@@ -13,6 +14,8 @@ pub(crate) enum Mail {
     Answer { id: ExchangeId, message: Vec<u8>, error: Option<i64> },
     /// The handler gave its responder up without an answer.
     Abandoned { id: ExchangeId },
+    /// The handler lets its caller's connection go; the caller comes back for the answer.
+    Pause { id: ExchangeId, reconnect: Duration },
     /// Something for the engine's owner, which knows its type.
     Command(Box<dyn Any + Send>),
 }
@@ -23,6 +26,7 @@ impl fmt::Debug for Mail {
             Self::Event { id, .. } => write!(f, "Event({id})"),
             Self::Answer { id, .. } => write!(f, "Answer({id})"),
             Self::Abandoned { id } => write!(f, "Abandoned({id})"),
+            Self::Pause { id, .. } => write!(f, "Pause({id})"),
             Self::Command(_) => f.write_str("Command"),
         }
     }

@@ -6,14 +6,15 @@
 //! the table and the answers' way back; it does not frame, and it never touches a connection.
 //!
 //! ```text
-//!            answer                     answer (recorded)
-//! Attached ----------> closed      .--> Kept ----------> closed
-//!    |                             |          expiry
-//!    | disconnect, Detach: Working-'
+//!            answer                  resume
+//! Attached ----------> closed    .-------------> Attached
+//!    |                           |  answer
+//!    | disconnect, Detach: Working ------------> closed; the record has the answer
 //!    | disconnect, Cancel: closed, its token fired
 //! ```
 
 mod call;
+mod detached;
 mod mail;
 mod notifier;
 mod responder;
@@ -26,6 +27,7 @@ pub use notifier::Flowing;
 pub use responder::Responder;
 
 pub(crate) use call::{Caller, Fragment, Source, default_log_level};
+pub(crate) use detached::{DetachedStore, Recorded, Replay};
 pub(crate) use mail::Mail;
 pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};
 pub(crate) use responder::{Ticket, Verify};
@@ -36,12 +38,11 @@ use crate::key::{ConnKey, ExchangeId, Hasher, SessionId};
 use crate::mcp::version::{OnDisconnect, Version};
 use crate::rpc;
 
-/// A request that a handler is working on.
+/// A request that a handler is working on, or a stream that a client holds open.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) seat: Seat,
-    /// The id the answer must carry.
-    pub(crate) call: rpc::Id,
+    pub(crate) purpose: Purpose,
     pub(crate) version: Version,
     /// Some for a caller of the classic era; cancellation finds the exchange through it.
     pub(crate) session: Option<SessionId>,
@@ -55,8 +56,39 @@ pub(crate) struct Exchange {
     pub(crate) head: ResponseHead,
     /// Method and path of the HTTP request, for filters that see the response.
     pub(crate) facts: (crate::http::Method, Box<str>),
-    /// Some while this is the answer to a batch: what it still waits for.
-    pub(crate) batch: Option<Batch>,
+    /// When its stream is next kept alive by a comment.
+    pub(crate) keep_alive: Option<Instant>,
+}
+
+/// What an exchange is there for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// A handler owes the answer that carries this id.
+    Call(rpc::Id),
+    /// The answer to a batch: what it still waits for. It has no id of its own.
+    Batch(Batch),
+    /// A classic session's stream for what nobody asked for. It has no id and no answer.
+    Stream,
+    /// A modern subscription; its request has this id.
+    Listen(rpc::Id),
+}
+
+impl Exchange {
+    /// The id of the call; none of what has none.
+    pub(crate) fn call(&self) -> Option<&rpc::Id> {
+        match &self.purpose {
+            Purpose::Call(id) | Purpose::Listen(id) => Some(id),
+            Purpose::Batch(_) | Purpose::Stream => None,
+        }
+    }
+
+    /// The answers of a batch so far.
+    pub(crate) fn batch(&mut self) -> Option<&mut Batch> {
+        match &mut self.purpose {
+            Purpose::Batch(batch) => Some(batch),
+            Purpose::Call(_) | Purpose::Stream | Purpose::Listen(_) => None,
+        }
+    }
 }
 
 /// Where an exchange's answer would go.
@@ -68,12 +100,6 @@ pub(crate) enum Seat {
     Part(ExchangeId),
     /// The connection is gone and the work goes on. Never reaped: work ends by itself.
     Working,
-    /// The answer is recorded and waits to be collected.
-    #[expect(dead_code, reason = "the store of recorded answers is not built yet")]
-    Kept {
-        /// When it is given up.
-        until: Instant,
-    },
 }
 
 /// What the response has been committed to by its first byte.
@@ -81,6 +107,8 @@ pub(crate) enum Seat {
 pub(crate) enum Committed {
     Nothing,
     Stream,
+    /// A stream whose events are recorded and carry ids.
+    Record,
 }
 
 /// The answers of a batch that are here already, and how many are still to come.
@@ -97,6 +125,8 @@ pub(crate) enum Fate {
     Cancelled,
     /// The work goes on without a seat.
     WorksOn,
+    /// It was there for the connection only and is closed.
+    Closed,
 }
 
 /// The table is full.
@@ -123,14 +153,27 @@ impl ExchangeRegistry {
         if self.is_full() {
             return Err(Busy);
         }
-        self.next += 1;
-        let id = ExchangeId(self.next);
-        // A batch has no id of its own by which it could be cancelled.
-        if let Some(session) = exchange.session.filter(|_| exchange.batch.is_none()) {
-            self.calls.insert((session, exchange.call.clone()), id);
+        let id = self.mint();
+        if let (Some(session), Some(call)) = (exchange.session, exchange.call()) {
+            self.calls.insert((session, call.clone()), id);
         }
         self.live.insert(id, exchange);
         Ok(id)
+    }
+
+    /// A name that no exchange has or will have, for a stream that is over as soon as it begins.
+    pub(crate) fn mint(&mut self) -> ExchangeId {
+        self.next += 1;
+        ExchangeId(self.next)
+    }
+
+    /// Opens a stream again under the name it had.
+    pub(crate) fn reopen(&mut self, id: ExchangeId, exchange: Exchange) -> Result<(), Busy> {
+        if self.is_full() || self.live.contains_key(&id) {
+            return Err(Busy);
+        }
+        self.live.insert(id, exchange);
+        Ok(())
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -146,13 +189,14 @@ impl ExchangeRegistry {
         self.calls.get(&(session, call.clone())).copied()
     }
 
-    /// The open calls of a session.
-    pub(crate) fn calls_of(&self, session: SessionId) -> Vec<ExchangeId> {
-        let ours = self.live.iter().filter(|(_, exchange)| exchange.session == Some(session));
-        ours.map(|(id, _)| *id).collect()
+    /// What is open in any of these sessions.
+    pub(crate) fn of_sessions(&self, sessions: &HashSet<SessionId>) -> Vec<ExchangeId> {
+        let theirs =
+            |exchange: &Exchange| exchange.session.is_some_and(|id| sessions.contains(&id));
+        self.live.iter().filter(|(_, open)| theirs(open)).map(|(id, _)| *id).collect()
     }
 
-    /// The sessions that have open calls.
+    /// The sessions that have open calls or streams.
     pub(crate) fn busy_sessions(&self) -> HashSet<SessionId> {
         self.live.values().filter_map(|exchange| exchange.session).collect()
     }
@@ -160,10 +204,17 @@ impl ExchangeRegistry {
     /// Tells an exchange that its connection is gone, and does what its policy says.
     pub(crate) fn disconnect(&mut self, id: ExchangeId) -> Option<Fate> {
         let exchange = self.live.get_mut(&id)?;
+        if matches!(exchange.purpose, Purpose::Stream) {
+            self.close(id);
+            return Some(Fate::Closed);
+        }
         match exchange.on_disconnect {
             OnDisconnect::Detach => {
                 exchange.seat = Seat::Working;
-                exchange.flags.set_unheard();
+                // What is recorded may still be collected; the rest reaches nobody.
+                if exchange.committed != Committed::Record {
+                    exchange.flags.set_unheard();
+                }
                 Some(Fate::WorksOn)
             }
             OnDisconnect::Cancel => {
@@ -177,7 +228,7 @@ impl ExchangeRegistry {
     pub(crate) fn cancel(&mut self, id: ExchangeId) -> Option<Exchange> {
         let exchange = self.close(id)?;
         exchange.flags.cancel();
-        if exchange.batch.is_some() {
+        if matches!(exchange.purpose, Purpose::Batch(_)) {
             self.cancel_parts(id);
         }
         Some(exchange)
@@ -198,8 +249,8 @@ impl ExchangeRegistry {
     /// Removes an exchange; its answer, should one still come, finds nothing.
     pub(crate) fn close(&mut self, id: ExchangeId) -> Option<Exchange> {
         let exchange = self.live.remove(&id)?;
-        if let Some(session) = exchange.session {
-            let key = (session, exchange.call.clone());
+        if let (Some(session), Some(call)) = (exchange.session, exchange.call()) {
+            let key = (session, call.clone());
             // A later call may have reused the id; its entry is not ours to remove.
             if self.calls.get(&key) == Some(&id) {
                 self.calls.remove(&key);
@@ -222,7 +273,7 @@ mod tests {
     fn exchange(on_disconnect: OnDisconnect, call: rpc::Id) -> Exchange {
         Exchange {
             seat: Seat::Attached(ConnKey::new(0, 0)),
-            call,
+            purpose: Purpose::Call(call),
             version: Version::V2025_11_25,
             session: Some(session()),
             accepts: Accepts::both(),
@@ -232,7 +283,7 @@ mod tests {
             reply: Reply { version: HttpVersion::Http11, keep_alive: true, head_only: false },
             head: ResponseHead::new(Status::OK),
             facts: (Method::Post, "/mcp".into()),
-            batch: None,
+            keep_alive: None,
         }
     }
 
@@ -278,7 +329,7 @@ mod tests {
     fn cancelling_a_batch_cancels_its_parts() {
         let mut registry = ExchangeRegistry::new(8);
         let mut whole = exchange(OnDisconnect::Cancel, rpc::Id::Number(1));
-        whole.batch = Some(Batch::default());
+        whole.purpose = Purpose::Batch(Batch::default());
         let whole = registry.open(whole).unwrap();
         let mut part = exchange(OnDisconnect::Cancel, rpc::Id::Number(2));
         part.seat = Seat::Part(whole);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -91,6 +92,19 @@ impl<R: Outcome> Responder<R> {
     /// Sends a log message; see [`RequestContext::log`](super::RequestContext::log).
     pub fn log(&mut self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) -> Flowing {
         self.notifier.log(level, logger, data)
+    }
+
+    /// Lets the caller's connection go while the work goes on: the caller comes back after
+    /// `reconnect` and gets what it missed, the answer included.
+    ///
+    /// For work so long that a held connection is a burden. Does something for callers of revision
+    /// 2025-11-25 with a session only (Streamable HTTP, Resumability and Redelivery); everybody
+    /// else goes on waiting.
+    pub fn release_connection(&self, reconnect: Duration) {
+        if let Some(ticket) = &self.ticket {
+            let id = ticket.poster.exchange;
+            ticket.poster.mailbox.post(Mail::Pause { id, reconnect });
+        }
     }
 
     /// True once nobody waits for the answer any more; long work should stop.

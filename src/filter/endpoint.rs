@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use super::{Cx, Filter, Flow, Refusal, Response};
 use crate::exchange::{Accepts, Caller, Source};
 use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
+use crate::key::{EventId, SessionId};
 use crate::mcp::params::Params;
 use crate::mcp::version::{self, Version};
 use crate::mcp::{self, method_not_found};
@@ -31,6 +32,8 @@ pub(crate) mod header {
     pub(crate) const METHOD: &str = "Mcp-Method";
     /// Mirrors the name or URI in the body.
     pub(crate) const NAME: &str = "Mcp-Name";
+    /// The last event a client saw on the stream it resumes.
+    pub(crate) const LAST_EVENT_ID: &str = "Last-Event-ID";
     /// Begins the name of every header that mirrors an argument.
     pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
 }
@@ -65,6 +68,17 @@ pub(crate) enum Work<'r> {
     Batch(Vec<Item<'r>>),
     Notification(Note<'r>),
     Response(rpc::Response<'r>),
+    /// No message: a stream for those of the server.
+    Stream(GetStream),
+}
+
+/// A classic client's request for a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GetStream {
+    pub(crate) session: SessionId,
+    pub(crate) version: Version,
+    /// The last event the client saw, if it resumes.
+    pub(crate) after: Option<EventId>,
 }
 
 /// One member of a batch.
@@ -142,6 +156,10 @@ impl Filter for Endpoint {
         }
         match request.method() {
             Method::Post => match self.on_post(request, cx) {
+                Ok(inbound) => Flow::Dispatch(inbound),
+                Err(response) => Flow::Reply(response),
+            },
+            Method::Get => match self.on_get(request, cx) {
                 Ok(inbound) => Flow::Dispatch(inbound),
                 Err(response) => Flow::Reply(response),
             },
@@ -323,6 +341,13 @@ fn check_framing(ask: &Ask<'_>, post: &Post<'_, '_>, cx: &Cx<'_>) -> Result<(), 
     }
     if accepts.stream {
         return Ok(());
+    }
+    if ask.known == Some(mcp::Method::SubscriptionsListen) {
+        if post.request.version() == HttpVersion::Http10 {
+            return Err(Response::stream_needs_http_1_1());
+        }
+        let message = "a subscription is an event stream; accept text/event-stream";
+        return Err(not_acceptable(Some(&ask.id), message));
     }
     match ask.tool.and_then(|seq| cx.catalog.tools.get(seq)) {
         Some(entry) if entry.tool.streaming == mcp::model::Streaming::Required => {

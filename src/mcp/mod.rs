@@ -11,6 +11,7 @@ pub(crate) mod params;
 pub mod schema;
 pub mod seal;
 pub(crate) mod session;
+pub(crate) mod subscription;
 pub(crate) mod template;
 pub mod version;
 

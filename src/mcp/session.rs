@@ -1,7 +1,7 @@
 //! Sessions of the revisions up to 2025-11-25: who they belong to, what they negotiated, when they
 //! end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 
 use super::model::LogLevel;
+use super::subscription::Change;
 use super::version::Version;
-use crate::key::{Hasher, Principal, SessionId};
+use crate::key::{ExchangeId, Hasher, Principal, SessionId};
 
 /// One classic session.
 #[derive(Debug)]
@@ -19,6 +20,15 @@ pub(crate) struct Session {
     pub(crate) capabilities: Option<Arc<RawValue>>,
     pub(crate) client_info: Option<Arc<RawValue>>,
     pub(crate) log_level: Option<LogLevel>,
+    /// Open GET streams, in the order in which they were opened.
+    pub(crate) streams: Vec<ExchangeId>,
+    /// Streams that were left and can be resumed, in the order in which they were left.
+    pub(crate) left: VecDeque<ExchangeId>,
+    /// Resources the client wants to hear of.
+    pub(crate) followed: HashSet<Box<str>>,
+    /// What was said while no stream was open.
+    pending: VecDeque<Box<[u8]>>,
+    pending_bytes: usize,
     principal: Option<Principal>,
     last_active: Instant,
     /// False until the client comes back after `initialize`; a probe never does.
@@ -33,6 +43,29 @@ pub(crate) struct NewSession {
     pub(crate) client_info: Option<Arc<RawValue>>,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) principal: Option<Principal>,
+}
+
+impl Session {
+    /// Keeps a message until a stream is opened. The oldest goes when there are too many, and a
+    /// message that waits already is not kept twice: it says the same.
+    pub(crate) fn keep(&mut self, message: &[u8], messages_max: usize, bytes_max: usize) {
+        if self.pending.iter().any(|waiting| **waiting == *message) {
+            return;
+        }
+        self.pending_bytes += message.len();
+        self.pending.push_back(message.into());
+        while self.pending.len() > messages_max || self.pending_bytes > bytes_max {
+            let Some(dropped) = self.pending.pop_front() else { return };
+            self.pending_bytes -= dropped.len();
+            log::warn!("a message for a session without a stream was dropped");
+        }
+    }
+
+    /// What waits for a stream, oldest first, and forgets it.
+    pub(crate) fn take_pending(&mut self) -> VecDeque<Box<[u8]>> {
+        self.pending_bytes = 0;
+        std::mem::take(&mut self.pending)
+    }
 }
 
 /// All sessions of one server.
@@ -91,6 +124,11 @@ impl Sessions {
             capabilities: new.capabilities,
             client_info: new.client_info,
             log_level: new.log_level,
+            streams: Vec::new(),
+            left: VecDeque::new(),
+            followed: HashSet::new(),
+            pending: VecDeque::new(),
+            pending_bytes: 0,
             principal: new.principal,
             last_active: now,
             confirmed: false,
@@ -139,17 +177,33 @@ impl Sessions {
         ended
     }
 
-    /// The next session that has ended: what it still has running is to end with it.
-    pub(crate) fn poll_ended(&mut self) -> Option<SessionId> {
-        self.ended.pop()
+    /// The sessions that have ended since the last look: what they have running and waiting is to
+    /// end with them.
+    pub(crate) fn take_ended(&mut self) -> HashSet<SessionId> {
+        self.ended.drain(..).collect()
+    }
+
+    /// Whether a session has ended that nobody has cleared up after.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// The sessions that want to hear of a change.
+    pub(crate) fn concerned(&self, change: &Change) -> Vec<SessionId> {
+        let concerned = |session: &Session| match change {
+            Change::Resource(uri) => session.followed.contains(uri.as_str()),
+            Change::Tools | Change::Prompts | Change::Resources => session.confirmed,
+        };
+        self.table.iter().filter(|(_, it)| concerned(it)).map(|(id, _)| *id).collect()
     }
 
     /// Ends the sessions whose time is up and says how many they were. One that has a call running
     /// is not idle, however long the call takes.
     pub(crate) fn sweep(&mut self, now: Instant, is_busy: impl Fn(SessionId) -> bool) -> usize {
         let before = self.table.len();
+        let Self { table, ended, .. } = self;
         let (idle, unconfirmed) = (self.idle, self.unconfirmed);
-        self.table.retain(|id, session| {
+        table.retain(|id, session| {
             let patience = if session.confirmed { idle } else { unconfirmed };
             if now.saturating_duration_since(session.last_active) < patience {
                 return true;
@@ -157,6 +211,8 @@ impl Sessions {
             let busy = is_busy(*id);
             if busy {
                 session.last_active = now;
+            } else {
+                ended.push(*id);
             }
             busy
         });

@@ -14,12 +14,13 @@ use crate::engine::handler::{
 };
 use crate::engine::register;
 use crate::error::BuildError;
-use crate::exchange::Responder;
+use crate::exchange::{Mail, Responder};
 use crate::filter::routing::{Action, Router};
 use crate::filter::security::{AuthHook, Hosts, Origins, Verdict};
 use crate::filter::{Chain, Cx, Filter, Response, normal};
 use crate::http::{Http10Streams, Method, Request};
 use crate::limits::{Limits, Timeouts};
+use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::{
@@ -28,6 +29,7 @@ use crate::mcp::model::{
     ServerCapabilities, Stamp, Tool,
 };
 use crate::mcp::version::Version;
+use crate::server::ServerHandle;
 use crate::workers::Workers;
 use ops::Ops;
 
@@ -48,6 +50,9 @@ pub struct ServerBuilder {
     path: String,
     versions: Vec<Version>,
     bind_policy: BindPolicy,
+    /// Whether changes are declared, and so announced.
+    announces: bool,
+    mailbox: Mailbox<Mail>,
     http10: Http10Streams,
     limits: Limits,
     timeouts: Timeouts,
@@ -92,6 +97,8 @@ impl ServerBuilder {
             path: "/mcp".to_owned(),
             versions: Version::ALL.to_vec(),
             bind_policy: BindPolicy::Loopback,
+            announces: true,
+            mailbox: Mailbox::new(),
             http10: Http10Streams::Refuse,
             limits,
             timeouts: Timeouts::default(),
@@ -385,6 +392,21 @@ impl ServerBuilder {
     pub fn stateless(mut self) -> Self {
         self.app.sessions = false;
         self
+    }
+
+    /// Declares that nothing about this server changes while it runs, so that clients need not
+    /// hold streams open to hear of it. What a [`ServerHandle`] says has changed is then not
+    /// announced.
+    pub fn without_announcements(mut self) -> Self {
+        self.announces = false;
+        self
+    }
+
+    /// A handle for handlers of the server that is being described. What it is told before the
+    /// server runs is done when it does.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle::new(self.mailbox.clone())
     }
 
     /// How long and by whom listings and reads may be cached, for callers whose revision has such

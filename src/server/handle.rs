@@ -10,6 +10,7 @@ use crate::error::BuildError;
 use crate::exchange::Mail;
 use crate::mailbox::Mailbox;
 use crate::mcp::model::{CallToolResult, Tool};
+use crate::mcp::subscription::Change;
 
 /// Changes a running server from any thread. Cheap to clone; everything is done by the loop, in
 /// the order of the calls, at its next turn.
@@ -54,6 +55,40 @@ impl ServerHandle {
     /// Removes a tool. Calls that are running finish; a name nobody has is logged.
     pub fn remove_tool(&self, name: &str) {
         self.post(Command::RemoveTool(name.to_owned()));
+    }
+
+    /// Announces that the list of tools is another one now. Adding and removing tools through a
+    /// handle does so by itself.
+    ///
+    /// Changes that come in quick succession are announced once, see
+    /// [`Timeouts::announce`](crate::Timeouts::announce). Modern callers hear of them on the
+    /// subscriptions that asked (revision 2026-07-28, Subscriptions), classic sessions on their
+    /// stream or when they next open one.
+    pub fn tools_changed(&self) {
+        self.post(Command::Announce(Change::Tools));
+    }
+
+    /// Announces that the list of prompts is another one now; see
+    /// [`tools_changed`](Self::tools_changed).
+    pub fn prompts_changed(&self) {
+        self.post(Command::Announce(Change::Prompts));
+    }
+
+    /// Announces that the list of resources is another one now; see
+    /// [`tools_changed`](Self::tools_changed).
+    pub fn resources_changed(&self) {
+        self.post(Command::Announce(Change::Resources));
+    }
+
+    /// Announces that a resource reads differently now, to those who follow this very URI.
+    pub fn resource_updated(&self, uri: impl Into<String>) {
+        self.post(Command::Announce(Change::Resource(uri.into())));
+    }
+
+    /// Ends every modern subscription, each with an answer that says so. The server goes on, and
+    /// clients may subscribe again.
+    pub fn end_subscriptions(&self) {
+        self.post(Command::EndSubscriptions);
     }
 
     fn post(&self, command: Command) {

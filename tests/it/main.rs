@@ -18,5 +18,7 @@ mod security;
 mod session;
 mod shutdown;
 mod splits;
+mod streams;
+mod subscriptions;
 mod timers;
 mod versions;

@@ -23,16 +23,19 @@ fn allowed(response: &crate::support::Response) -> Vec<String> {
 fn b040_inv17_inv18_inv19_a_405_lists_what_would_be_served() {
     let mut scene = Scene::new();
     let mut stateless = Scene::tuned(|server| server.stateless());
-    for method in ["GET", "PUT", "PATCH", "TRACE", "FOO", "HEAD", "post"] {
+    for method in ["PUT", "PATCH", "TRACE", "FOO", "HEAD", "post"] {
         let request = Request::new(method, "/mcp").field("Accept", "text/event-stream");
         let response = scene.ask_apart(&request);
         assert_response!(response, 405);
-        assert_eq!(allowed(&response), ["DELETE", "OPTIONS", "POST"], "{method}");
+        assert_eq!(allowed(&response), ["DELETE", "GET", "OPTIONS", "POST"], "{method}");
         assert_eq!(allowed(&stateless.ask_apart(&request)), ["OPTIONS", "POST"], "{method}");
     }
-    let response = stateless.ask_apart(&Request::new("DELETE", "/mcp"));
-    assert_response!(response, 405);
-    assert_eq!(allowed(&response), ["OPTIONS", "POST"]);
+    for method in ["GET", "DELETE"] {
+        let request = Request::new(method, "/mcp").field("Accept", "text/event-stream");
+        let response = stateless.ask_apart(&request);
+        assert_response!(response, 405);
+        assert_eq!(allowed(&response), ["OPTIONS", "POST"]);
+    }
     for target in ["/health", "/ready"] {
         let response = scene.ask_apart(&Request::post("{}").target(target));
         assert_response!(response, 405);
@@ -56,10 +59,10 @@ fn inv104_a_modern_caller_is_offered_post_alone() {
 fn b037_a_plain_get_opens_nothing() {
     let mut scene = Scene::new();
     let client = scene.connect();
-    for accept in ["text/html,application/xhtml+xml", "*/*"] {
+    for (accept, status) in [("text/html,application/xhtml+xml", 406), ("*/*", 400)] {
         for _ in 0..1000 {
             let request = Request::new("GET", "/mcp").field("Accept", accept);
-            assert_response!(scene.ask(client, &request), 405);
+            assert_response!(scene.ask(client, &request), status);
         }
     }
     assert_eq!((scene.engine.sessions(), scene.engine.exchanges()), (0, 0));
@@ -106,8 +109,8 @@ fn inv23_inv24_a_configured_path_replaces_the_default_and_the_alias_stays() {
     assert_response!(scene.ask_apart(&list().target("/tools/v1")), 200);
     assert_response!(scene.ask_apart(&list()), 404);
     assert_response!(scene.ask_apart(&list().target("/rpc")), 200);
-    let response = scene.ask_apart(&Request::new("GET", "/tools/v1"));
-    assert_eq!(allowed(&response), ["DELETE", "OPTIONS", "POST"]);
+    let response = scene.ask_apart(&Request::new("PUT", "/tools/v1"));
+    assert_eq!(allowed(&response), ["DELETE", "GET", "OPTIONS", "POST"]);
     let preflight = Request::new("OPTIONS", "/tools/v1").field("Origin", "http://localhost");
     assert_response!(scene.ask_apart(&preflight), 204);
 }
@@ -389,6 +392,6 @@ fn a_body_in_the_wrong_place_does_not_break_the_framing() {
     let client = scene.connect();
     let get = Request::post(message(1, "ping", json!({}))).method("GET").target("/health");
     assert_response!(scene.ask(client, &get), 200);
-    assert_response!(scene.ask(client, &get.target("/mcp")), 405);
+    assert_response!(scene.ask(client, &get.target("/mcp")), 400);
     assert_response!(scene.ask(client, &list()), 200);
 }

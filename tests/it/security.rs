@@ -189,7 +189,7 @@ fn b042_inv30_a_preflight_needs_no_credentials_and_allows_what_the_page_will_sen
         assert_eq!(response.field("access-control-allow-origin"), Some("https://app.example"));
         assert_eq!(response.field("vary"), Some("Origin"));
         assert_eq!(response.field("access-control-max-age"), Some("86400"));
-        let served = Some("DELETE, OPTIONS, POST");
+        let served = Some("DELETE, GET, OPTIONS, POST");
         assert_eq!(response.field("access-control-allow-methods"), served);
         assert_eq!(response.field("allow"), served);
         let allowed = response.field("access-control-allow-headers").unwrap_or("").to_lowercase();

@@ -183,7 +183,8 @@ fn a_session_with_a_call_running_is_not_idle() {
     let mut scene = Scene::new();
     let client = scene.connect();
     let session = scene.initialize(client, "2025-11-25");
-    scene.send(client, session.call(7, "slow", json!({})).bytes());
+    let call = session.call(7, "slow", json!({})).set("Accept", "application/json");
+    scene.send(client, call.bytes());
     let call = scene.take_call();
     scene.advance(seconds(1200));
     call.finish("at last");

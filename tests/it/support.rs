@@ -331,6 +331,11 @@ impl Drop for Scene {
         self.settle();
         assert_eq!(self.engine.connections(), 0, "every connection is gone");
         assert_eq!(self.engine.exchanges(), 0, "no exchange outlives its handler");
+        assert_eq!(self.engine.subscriptions(), 0, "no subscription outlives its stream");
+        // Longer than any record is kept.
+        self.advance(seconds(3600));
+        let (streams, events) = (self.engine.retained_streams(), self.engine.retained_events());
+        assert_eq!((streams, events, self.engine.retained_bytes()), (0, 0, 0));
         for peer in &self.peers {
             let left = String::from_utf8_lossy(&peer.received);
             assert!(left.is_empty(), "nobody looked at {left:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use waterwheel::{LogLevel, Timeouts};
 
-use crate::support::{Client, Request, Scene, assert_response, seconds};
+use crate::support::{Block, Client, Request, Scene, assert_response, seconds};
 
 fn list() -> Request {
     Request::modern(1, "tools/list", json!({}))
@@ -163,10 +163,28 @@ fn b077_comments_can_be_switched_off() {
 }
 
 #[test]
-fn a_call_without_a_stream_gets_no_comments() {
+fn a_slow_answer_becomes_a_stream_so_that_nothing_cuts_it() {
     let mut scene = Scene::new();
     let client = scene.connect();
     scene.send(client, Request::modern_call(1, "slow", json!({})).bytes());
+    scene.advance(seconds(29));
+    assert_eq!(scene.received(client), b"");
+    scene.advance(seconds(31));
+    assert_response!(scene.stream(client), 200);
+    let blocks = scene.blocks(client);
+    assert!(blocks.len() == 2 && blocks.iter().all(Block::is_comment), "{blocks:?}");
+    scene.take_call().finish("done");
+    scene.settle();
+    assert_eq!(scene.blocks(client)[0].data()["id"], 1);
+    scene.end_of_stream(client);
+}
+
+#[test]
+fn a_caller_that_reads_no_streams_gets_no_comments() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let call = Request::modern_call(1, "slow", json!({})).set("Accept", "application/json");
+    scene.send(client, call.bytes());
     scene.advance(seconds(300));
     assert_eq!(scene.received(client), b"");
     scene.take_call().finish("done");

@@ -31,6 +31,7 @@ impl App {
         if entry.is_some_and(|entry| entry.tool.streaming == Streaming::Never) {
             caller.progress_token = None;
             caller.log_level = None;
+            caller.accepts.stream &= !caller.accepts.json;
         }
         let Some(code) = ask.tool.and_then(|seq| self.tools.get_mut(&seq)) else {
             let message = format!("there is no tool {:?}", crate::rpc::excerpt(name.as_str()));

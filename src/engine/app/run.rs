@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Desk, Identity, Made, Output, busy, write_result};
 use crate::engine::handler::{AsContext, Handler, Kind};
-use crate::exchange::{Caller, Notifier, Outlet, Responder, Ticket, Verify};
+use crate::exchange::{Caller, Notifier, Outlet, Purpose, Responder, Ticket, Verify};
 use crate::guard::guarded;
 use crate::http::Status;
 use crate::mcp::model::{Outcome, Stamped};
@@ -79,7 +79,7 @@ impl Run<'_> {
     ) -> Made {
         let context = call.context();
         let id = context.id.clone();
-        let Ok(exchange) = desk.open(&context.caller, id.clone(), None) else {
+        let Ok(exchange) = desk.open(&context.caller, Purpose::Call(id.clone())) else {
             return desk.refuse(Status::UNAVAILABLE, &id, &busy());
         };
         let poster = desk.poster(exchange);

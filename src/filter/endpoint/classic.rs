@@ -1,13 +1,13 @@
 //! Requests of the revisions up to 2025-11-25: sessions, negotiated versions, batches.
 
 use super::{
-    Ask, Endpoint, Inbound, Item, Note, Post, VersionField, Work, bad_request, called_tool,
-    check_framing, header,
+    Ask, Endpoint, GetStream, Inbound, Item, Note, Post, VersionField, Work, bad_request,
+    called_tool, check_framing, header,
 };
 use crate::exchange::{Caller, Source};
 use crate::filter::{Cx, Response};
 use crate::http::{Request, Status};
-use crate::key::SessionId;
+use crate::key::{EventId, SessionId};
 use crate::mcp;
 use crate::mcp::params::{Meta, Params};
 use crate::mcp::version::Version;
@@ -160,6 +160,31 @@ impl Endpoint {
             return refuse("initialize must not be part of a batch");
         }
         Ok(Inbound { caller, work: Work::Batch(items) })
+    }
+
+    /// Opens or resumes a stream (revision 2025-11-25, Listening for Messages from the Server).
+    pub(super) fn on_get<'r>(
+        &self,
+        request: &Request<'r>,
+        cx: &mut Cx<'_>,
+    ) -> Result<Inbound<'r>, Response> {
+        let readable = self.readable(request);
+        // Unlike for a POST, silence is no consent: a browser that wanders here says nothing.
+        if request.field("accept").is_none() || !super::accepts(request).stream {
+            let message = "this is a stream of events; accept text/event-stream";
+            return Err(super::not_acceptable(None, message));
+        }
+        if !readable.stream {
+            return Err(Response::stream_needs_http_1_1());
+        }
+        let post = Post { request, field: VersionField::read(request), accepts: readable };
+        let caller = self.classic_caller(&post, None, cx)?;
+        let Some(session) = caller.session else {
+            return Err(Response::plain_error(Status::METHOD_NOT_ALLOWED).field("Allow", "POST"));
+        };
+        let after = request.field(header::LAST_EVENT_ID).and_then(EventId::parse);
+        let get = GetStream { session, version: caller.version, after };
+        Ok(Inbound { caller, work: Work::Stream(get) })
     }
 
     /// Ends a session (revision 2025-11-25, Session Management).

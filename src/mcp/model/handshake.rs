@@ -8,6 +8,7 @@ use super::{
     At, CacheHint, Members, Meta, Outcome, Render, entry, entry_list, is_object, serialize_newest,
 };
 use crate::mcp::designation::member;
+use crate::mcp::subscription::Change;
 use crate::mcp::version::Version;
 use crate::rpc::Text;
 
@@ -167,6 +168,28 @@ pub struct ServerCapabilities {
     pub experimental: Members,
     /// Extensions by name, each with an object of settings.
     pub extensions: Members,
+}
+
+impl ServerCapabilities {
+    /// Whether changes of this kind are declared, so that somebody may want to hear of them.
+    pub(crate) fn announces(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.tools.is_some_and(|tools| tools.list_changed),
+            Change::Prompts => self.prompts.is_some_and(|prompts| prompts.list_changed),
+            Change::Resources => self.resources.is_some_and(|resources| resources.list_changed),
+            Change::Resource(_) => self.resources.is_some_and(|resources| resources.subscribe),
+        }
+    }
+
+    /// Declares of everything that is here that its changes are announced.
+    pub(crate) fn announce_all(&mut self) {
+        for list in [&mut self.tools, &mut self.prompts].into_iter().flatten() {
+            list.list_changed = true;
+        }
+        if let Some(resources) = &mut self.resources {
+            *resources = ResourcesCapability { subscribe: true, list_changed: true };
+        }
+    }
 }
 
 /// An object without members, which is how a plain yes is said here.

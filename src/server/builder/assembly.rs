@@ -8,7 +8,6 @@ use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
 use crate::filter::{AccessLog, Chain};
 use crate::http::Method;
-use crate::mailbox::Mailbox;
 use crate::mcp::cursor::CursorKey;
 use crate::server::Server;
 use crate::workers::Workers;
@@ -53,12 +52,15 @@ impl ServerBuilder {
         self.app.identity.page_items = self.limits.page_items;
         self.app.workers =
             Workers::new(self.limits.blocking_threads, self.limits.blocking_queue_max);
+        if self.announces {
+            self.app.identity.capabilities.announce_all();
+        }
         let chain = self.build_chain();
         Ok(Engine::new(Parts {
             app: self.app,
             catalog: self.catalog,
             chain,
-            mailbox: Mailbox::new(),
+            mailbox: self.mailbox,
             limits: self.limits,
             timeouts: self.timeouts,
             http10: self.http10,
@@ -111,6 +113,7 @@ impl ServerBuilder {
         let sessions =
             self.app.sessions && self.versions.iter().any(|version| !version.is_modern());
         for path in paths.iter().filter(|_| sessions) {
+            router.add(Method::Get, path, Action::PassClassic);
             router.add(Method::Delete, path, Action::PassClassic);
         }
         router.adopt(std::mem::take(&mut self.router));

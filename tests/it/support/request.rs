@@ -214,6 +214,16 @@ impl Session {
         self.notify("notifications/cancelled", json!({ "requestId": id }))
     }
 
+    /// Asks for a stream.
+    pub(crate) fn listen(&self) -> Request {
+        self.sign(Request::new("GET", "/mcp").field("Accept", "text/event-stream"))
+    }
+
+    /// Asks for what followed an event.
+    pub(crate) fn resume(&self, after: &str) -> Request {
+        self.listen().field("Last-Event-ID", after)
+    }
+
     pub(crate) fn delete(&self) -> Request {
         self.sign(Request::new("DELETE", "/mcp"))
     }

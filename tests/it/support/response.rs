@@ -19,6 +19,8 @@ pub(crate) struct Response {
 pub(crate) enum Block {
     /// An event, and the id it gives.
     Event { data: Value, id: Option<String> },
+    /// A place to resume from, before anything was said, and when to come back.
+    Primer { id: String, retry: u64 },
     /// A comment.
     Comment(String),
 }
@@ -29,8 +31,21 @@ impl Block {
     pub(crate) fn data(&self) -> &Value {
         match self {
             Self::Event { data, .. } => data,
-            Self::Comment(text) => panic!("a comment instead of an event: {text:?}"),
+            other => panic!("no event: {other:?}"),
         }
+    }
+
+    /// The id of an event or primer.
+    #[track_caller]
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Event { id: Some(id), .. } | Self::Primer { id, .. } => id,
+            other => panic!("nothing with an id: {other:?}"),
+        }
+    }
+
+    pub(crate) fn is_event(&self) -> bool {
+        matches!(self, Self::Event { .. })
     }
 
     pub(crate) fn is_comment(&self) -> bool {
@@ -234,6 +249,9 @@ fn parse_block(text: &str) -> Block {
     if let Some(comment) = text.strip_prefix(": ") {
         return Block::Comment(comment.trim_end().to_owned());
     }
+    if let Some(primer) = parse_primer(text) {
+        return primer;
+    }
     let mut found = None;
     let mut decoder = SseDecoder::new(text.len() + 1);
     let fed = decoder.feed(text.as_bytes(), |event| {
@@ -245,4 +263,11 @@ fn parse_block(text: &str) -> Block {
     });
     assert_eq!(fed, Ok(()));
     found.unwrap_or_else(|| panic!("neither an event nor a comment: {text:?}"))
+}
+
+/// An event without data, which browsers and the decoder above keep to themselves.
+fn parse_primer(text: &str) -> Option<Block> {
+    let (id, rest) = text.strip_prefix("id: ")?.split_once('\n')?;
+    let retry = rest.strip_prefix("retry: ")?.strip_suffix("\ndata: \n\n")?;
+    Some(Block::Primer { id: id.to_owned(), retry: retry.parse().ok()? })
 }

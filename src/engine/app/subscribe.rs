@@ -1,0 +1,100 @@
+//! Requests to hear of changes, of both eras.
+
+use super::{App, Desk, Made, busy, missing};
+use crate::engine::answer::Answer;
+use crate::exchange::{Caller, Purpose};
+use crate::filter::Response;
+use crate::filter::endpoint::Ask;
+use crate::http::Status;
+use crate::mcp::method_not_found;
+use crate::mcp::model::{EmptyResult, SubscriptionFilter, SubscriptionsListenParams, read_params};
+use crate::mcp::subscription::{Change, acknowledge};
+use crate::rpc::ErrorObject;
+
+impl App {
+    /// Opens a subscription (revision 2026-07-28, Subscriptions).
+    pub(super) fn listen(
+        &self,
+        caller: &Caller<'_>,
+        ask: &Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Result<Answer, Response> {
+        let refuse =
+            |status, error: &ErrorObject| Response::rpc_error(status, Some(&ask.id), error);
+        let params: SubscriptionsListenParams =
+            read_params(ask.source.params()).map_err(|error| refuse(Status::OK, &error))?;
+        let filter = self.honoured(params.notifications);
+        if filter.resource_subscriptions.len() > desk.followed_max {
+            let error = ErrorObject::invalid_params("too many resources in one subscription");
+            return Err(refuse(Status::OK, &error));
+        }
+        if desk.subscriptions.check(caller.principal.as_ref(), &ask.id).is_err() {
+            let message = "you have an open subscription under this id; choose another";
+            return Err(refuse(Status::BAD_REQUEST, &ErrorObject::invalid_request(message)));
+        }
+        let opened = desk.open(caller, Purpose::Listen(ask.id.clone()));
+        let id = opened.map_err(|_| refuse(Status::UNAVAILABLE, &busy()))?;
+        let mut acknowledgement = Vec::new();
+        acknowledge(&mut acknowledgement, &ask.id, &filter);
+        let hears = filter != SubscriptionFilter::default();
+        desk.subscriptions.add(id, ask.id.clone(), caller.principal.clone(), filter);
+        Ok(Answer::Listen { id, acknowledgement, hears })
+    }
+
+    /// What of a filter this server can honour: what it declares.
+    fn honoured(&self, wanted: SubscriptionFilter) -> SubscriptionFilter {
+        let declared = &self.identity.capabilities;
+        let follows = declared.resources.is_some_and(|resources| resources.subscribe);
+        let followed = if follows { wanted.resource_subscriptions } else { Vec::new() };
+        SubscriptionFilter {
+            tools_list_changed: wanted.tools_list_changed && declared.announces(&Change::Tools),
+            prompts_list_changed: wanted.prompts_list_changed
+                && declared.announces(&Change::Prompts),
+            resources_list_changed: wanted.resources_list_changed
+                && declared.announces(&Change::Resources),
+            resource_subscriptions: followed,
+            task_ids: Vec::new(),
+        }
+    }
+
+    /// Lets a session follow a resource (revision 2025-11-25, Resources, Subscriptions).
+    pub(super) fn subscribe(
+        &self,
+        caller: &Caller<'_>,
+        ask: &Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Result<Made, ErrorObject> {
+        let uri = self.followed(ask)?;
+        let followed_max = desk.followed_max;
+        let session = caller.session.and_then(|id| desk.sessions.find(id));
+        let Some(session) = session else {
+            return Err(ErrorObject::invalid_request("following a resource needs a session"));
+        };
+        if session.followed.len() >= followed_max && !session.followed.contains(uri) {
+            return Err(ErrorObject::invalid_params("this session follows too many resources"));
+        }
+        session.followed.insert(uri.into());
+        Ok(self.answer(caller, &ask.id, &EmptyResult::default(), desk))
+    }
+
+    /// Lets a session follow a resource no longer. One that it never followed is no mistake.
+    pub(super) fn unsubscribe(
+        &self,
+        caller: &Caller<'_>,
+        ask: &Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Result<Made, ErrorObject> {
+        let uri = self.followed(ask)?;
+        if let Some(session) = caller.session.and_then(|id| desk.sessions.find(id)) {
+            session.followed.remove(uri);
+        }
+        Ok(self.answer(caller, &ask.id, &EmptyResult::default(), desk))
+    }
+
+    fn followed<'a>(&self, ask: &'a Ask<'_>) -> Result<&'a str, ErrorObject> {
+        if !self.identity.capabilities.resources.is_some_and(|declared| declared.subscribe) {
+            return Err(method_not_found(&ask.method));
+        }
+        ask.params.uri.as_ref().map(|uri| uri.as_str()).ok_or_else(|| missing("uri"))
+    }
+}

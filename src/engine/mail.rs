@@ -1,0 +1,104 @@
+//! What other threads have left for the loop: events, answers, orders.
+
+use std::time::Instant;
+
+use super::Engine;
+use super::answer::join;
+use crate::exchange::{Committed, Exchange, Mail, Purpose, Seat};
+use crate::key::ExchangeId;
+use crate::rpc::{ErrorObject, encode};
+
+impl<T> Engine<T> {
+    /// Handles the mail that is here now; what is posted meanwhile waits for the next turn.
+    pub(super) fn handle_mail(&mut self, now: Instant) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.mailbox.take(&mut mail, self.limits.turn.mail_max);
+        for message in mail.drain(..) {
+            match message {
+                Mail::Event { id, message } => self.on_event(id, &message, now),
+                Mail::Answer { id, message, error } => self.on_answer(id, message, error, now),
+                Mail::Abandoned { id } => self.on_abandoned(id, now),
+                Mail::Pause { id, reconnect } => self.on_pause(id, reconnect, now),
+                Mail::Command(command) => self.on_command(command, now),
+            }
+        }
+        self.mail = mail;
+    }
+
+    fn on_event(&mut self, id: ExchangeId, message: &[u8], now: Instant) {
+        let Some(exchange) = self.exchanges.find(id) else { return };
+        exchange.flags.arrived(message.len());
+        self.say(id, message, now);
+    }
+
+    fn on_abandoned(&mut self, id: ExchangeId, now: Instant) {
+        let Some(exchange) = self.exchanges.find(id) else {
+            return;
+        };
+        log::error!("the handler of {id} gave up without an answer");
+        let error = ErrorObject::internal();
+        let mut message = Vec::new();
+        encode::write_error(&mut message, exchange.call(), &error);
+        self.on_answer(id, message, Some(error.code), now);
+    }
+
+    pub(super) fn on_answer(
+        &mut self,
+        id: ExchangeId,
+        message: Vec<u8>,
+        error: Option<i64>,
+        now: Instant,
+    ) {
+        // A caller that reads nothing else gets its answer as a stream of one event.
+        if self.exchanges.find(id).is_some_and(|exchange| !exchange.accepts.json) {
+            self.open_stream(id, None, now);
+        }
+        let Some(exchange) = self.exchanges.close(id) else {
+            return;
+        };
+        match exchange.seat {
+            Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, error, now),
+            Seat::Part(whole) => self.on_part(whole, Some(message), now),
+            Seat::Working if exchange.committed == Committed::Record => {
+                self.detached.record(id, &message);
+                self.end_record(id, now);
+            }
+            Seat::Working => log::debug!("{id} finished after its caller had left"),
+        }
+    }
+
+    /// One more answer of a batch, or none for a call that was cancelled; the last one sends all.
+    fn on_part(&mut self, whole: ExchangeId, answer: Option<Vec<u8>>, now: Instant) {
+        let Some(batch) = self.exchanges.find(whole).and_then(Exchange::batch) else {
+            return;
+        };
+        batch.answers.extend(answer);
+        batch.awaited = batch.awaited.saturating_sub(1);
+        if batch.awaited > 0 {
+            return;
+        }
+        if batch.answers.is_empty() {
+            // Every call of it was cancelled.
+            return self.cancel_call(whole, now);
+        }
+        let message = join(batch);
+        self.on_answer(whole, message, None, now);
+    }
+
+    /// Cancels a running call, as its caller asked, or ends a stream: nothing is sent for it.
+    pub(super) fn cancel_call(&mut self, id: ExchangeId, now: Instant) {
+        let Some(exchange) = self.exchanges.cancel(id) else { return };
+        match exchange.seat {
+            Seat::Attached(key) => self.end_cancelled(key, &exchange, now),
+            Seat::Part(whole) => self.on_part(whole, None, now),
+            Seat::Working => {}
+        }
+        match exchange.purpose {
+            Purpose::Stream => self.leave_session(id, exchange.session),
+            Purpose::Listen(_) => {
+                self.subscriptions.remove(id);
+            }
+            Purpose::Call(_) | Purpose::Batch(_) => self.detached.forget(id),
+        }
+    }
+}

@@ -106,6 +106,7 @@
 //! ```
 
 pub mod buf;
+mod calendar;
 mod dispatcher;
 mod engine;
 mod error;

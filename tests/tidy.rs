@@ -82,7 +82,8 @@ impl Source {
 }
 
 /// Modules that everybody may import: names, buffers, limits, and the ways between threads.
-const BASE: [&str; 8] = ["key", "buf", "timers", "limits", "error", "mailbox", "guard", "workers"];
+const BASE: [&str; 9] =
+    ["calendar", "key", "buf", "timers", "limits", "error", "mailbox", "guard", "workers"];
 
 /// What each floor of the house may import beside the base and itself.
 const FLOORS: [(&str, &[&str]); 8] = [

@@ -87,6 +87,8 @@ pub struct Limits {
     pub blocking_queue_max: usize,
     /// Threads that run blocking handlers; started when the first such call arrives.
     pub blocking_threads: usize,
+    /// What tasks may hold.
+    pub tasks: TaskLimits,
     /// What one turn of the loop may do.
     pub turn: TurnLimits,
 }
@@ -113,6 +115,7 @@ impl Default for Limits {
             mail_max: 65_536,
             blocking_queue_max: 1024,
             blocking_threads: 4,
+            tasks: TaskLimits::default(),
             turn: TurnLimits::default(),
         }
     }
@@ -142,6 +145,24 @@ impl Default for ReplayLimits {
             stream_bytes_max: 4 * MIB,
             bytes_max: 64 * MIB,
         }
+    }
+}
+
+/// What calls may hold that go on after they have been answered.
+#[derive(Debug, Clone)]
+pub struct TaskLimits {
+    /// Tasks, finished ones that are still kept included; one more is refused.
+    pub tasks_max: usize,
+    /// Tasks of one caller; one more is refused. Those who are not told apart are one caller.
+    pub per_caller_max: usize,
+    /// Bytes of all tasks together, most of them results. A question for which there is no room is
+    /// not asked, and a task whose result does not fit fails.
+    pub bytes_max: usize,
+}
+
+impl Default for TaskLimits {
+    fn default() -> Self {
+        Self { tasks_max: 4096, per_caller_max: 100, bytes_max: 64 * MIB }
     }
 }
 
@@ -239,6 +260,12 @@ pub(crate) const LOGGED_TEXT_BYTES_MAX: usize = 256;
 /// A modern client carries the state of a handler there and back with every round; over it the call
 /// fails. What is larger belongs into a store of the application, and its key into the state.
 pub(crate) const REQUEST_STATE_BYTES_MAX: usize = 64 * KIB;
+
+/// What a task says of itself in words; the rest is cut off. Every answer repeats it.
+pub(crate) const TASK_STATUS_BYTES_MAX: usize = KIB;
+
+/// Questions one task may ask in its life; their names are remembered, so that none is used twice.
+pub(crate) const TASK_QUESTIONS_MAX: usize = 256;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -118,7 +118,7 @@ fn entry_list<M: SerializeMap, T: Serialize>(
 /// The JSON of a value; a value without a JSON form becomes null and an error in the log.
 ///
 /// Builders take values of the application, and a mistake there must not take the server down.
-fn raw(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
+pub(super) fn raw(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|error| {
         log::error!("a value has no JSON form and is sent as null: {error}");
         RawValue::NULL.to_owned()

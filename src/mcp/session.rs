@@ -242,7 +242,7 @@ fn system_random() -> Option<[u8; 16]> {
 }
 
 /// Compares in time that depends on the lengths only, so that a name cannot be guessed bytewise.
-fn same_principal(owner: Option<&Principal>, caller: Option<&Principal>) -> bool {
+pub(super) fn same_principal(owner: Option<&Principal>, caller: Option<&Principal>) -> bool {
     let (owner, caller) = (owner.map_or("", Principal::name), caller.map_or("", Principal::name));
     let differing = owner.bytes().zip(caller.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b));
     owner.len() == caller.len() && differing == 0

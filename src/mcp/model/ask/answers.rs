@@ -45,6 +45,11 @@ impl Answers {
         self.0.get(name).map(|answer| &**answer)
     }
 
+    /// Takes the answer of this name out.
+    pub fn remove(&mut self, name: &str) -> Option<Arc<RawValue>> {
+        self.0.remove(name)
+    }
+
     /// What the user said; none if there is no answer of this name or it is not the user's.
     pub fn elicited(&self, name: &str) -> Option<ElicitResult> {
         self.read_as(name)

@@ -139,6 +139,7 @@ pub use mcp::model::{
     Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent, ToolUseContent,
 };
 pub use mcp::seal::{StateKey, StateKeys};
+pub use mcp::trace::TraceContext;
 pub use mcp::version::{Era, Version};
 pub use server::{Server, ServerBuilder, ServerHandle};
 

@@ -267,5 +267,9 @@ pub(crate) const TASK_STATUS_BYTES_MAX: usize = KIB;
 /// Questions one task may ask in its life; their names are remembered, so that none is used twice.
 pub(crate) const TASK_QUESTIONS_MAX: usize = 256;
 
+/// Trace state and baggage of a request, each; a longer one is dropped. It is as much baggage as
+/// everybody must be able to pass on.
+pub(crate) const TRACE_BYTES_MAX: usize = 8 * KIB;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -14,6 +14,7 @@ use crate::mcp::missing_capability;
 use crate::mcp::model::{
     ClientCapabilities, Implementation, LogLevel, Members, Progress, ProgressToken,
 };
+use crate::mcp::trace::TraceContext;
 use crate::mcp::version::{Era, Version};
 use crate::rpc::{self, ErrorObject};
 
@@ -207,6 +208,12 @@ impl<'a> RequestContext<'a> {
     #[must_use]
     pub fn meta_value<T: for<'de> Deserialize<'de>>(&self, key: &str) -> Option<T> {
         serde_json::from_str(member(self.meta()?, key)?.get()).ok()
+    }
+
+    /// The trace the request belongs to, if its `_meta` names a valid one; the rest is dropped.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::read(self.meta()?)
     }
 
     /// The request's whole `params` as they came, unknown members included.

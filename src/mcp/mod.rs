@@ -18,6 +18,7 @@ pub(crate) mod subscription;
 )]
 pub(crate) mod task;
 pub(crate) mod template;
+pub mod trace;
 pub mod version;
 
 use version::Version;

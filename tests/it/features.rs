@@ -331,3 +331,31 @@ fn a_mistake_in_the_description_is_reported_and_names_its_place() {
     let told = two.build_engine::<usize>().expect_err("it has two").to_string();
     assert!(told.contains("type object"), "{told}");
 }
+
+#[test]
+fn inv153_a_handler_sees_the_trace_of_its_request_if_that_is_valid() {
+    let told = |call: &mut ToolCall<'_>| {
+        let trace = call.trace();
+        let parts = trace.iter().flat_map(waterwheel::TraceContext::parts);
+        Ok(CallToolResult::text(
+            parts.map(|(name, value)| format!("{name}={value};")).collect::<String>(),
+        ))
+    };
+    let mut scene = Scene::tuned(|server| server.tool(Tool::new("trace"), told));
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+    for (meta, expected) in [
+        (json!({}), String::new()),
+        (json!({ "traceparent": parent }), format!("traceparent={parent};")),
+        (
+            json!({ "traceparent": parent, "tracestate": "a=1", "baggage": "k=v" }),
+            format!("traceparent={parent};tracestate=a=1;baggage=k=v;"),
+        ),
+        (json!({ "traceparent": "00-0-0-01", "tracestate": "a=1" }), String::new()),
+        (json!({ "traceparent": parent, "tracestate": "A" }), format!("traceparent={parent};")),
+        (json!({ "traceparent": 5, "baggage": ["k=v"] }), String::new()),
+    ] {
+        let params = json!({ "name": "trace", "arguments": {}, "_meta": meta });
+        let answer = scene.ask_apart(&Request::modern(1, "tools/call", params)).result();
+        assert_eq!(answer["content"][0]["text"], expected, "{meta}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Describing a server before it runs.
 
 mod assembly;
+mod extensions;
 mod ops;
 
 use std::collections::HashMap;

@@ -319,6 +319,8 @@ fn a_mistake_in_the_description_is_reported_and_names_its_place() {
         Server::builder("s", "1").resource_template(ResourceTemplate::new("x://{", "x"), |_| {
             Ok(waterwheel::ReadResourceResult::default())
         }),
+        Server::builder("s", "1").extension("audit", json!({})),
+        Server::builder("s", "1").extension("com.example/audit", true),
     ];
     for builder in mistakes {
         let mistake = builder.build_engine::<usize>().expect_err("it has a mistake");
@@ -330,6 +332,20 @@ fn a_mistake_in_the_description_is_reported_and_names_its_place() {
     let two = two.tool(Tool::new("text"), nothing);
     let told = two.build_engine::<usize>().expect_err("it has two").to_string();
     assert!(told.contains("type object"), "{told}");
+}
+
+#[test]
+fn extensions_are_declared_to_modern_callers() {
+    let mut scene = Scene::tuned(|server| {
+        server
+            .extension("com.example/audit", json!({ "level": 2 }))
+            .extension("com.example/other", json!({}))
+    });
+    let discovery = scene.ask_apart(&Request::modern(1, "server/discover", json!({}))).result();
+    let expected = json!({ "com.example/audit": { "level": 2 }, "com.example/other": {} });
+    assert_eq!(discovery["capabilities"]["extensions"], expected);
+    let handshake = scene.ask_apart(&Request::initialize("2025-11-25")).result();
+    assert_eq!(handshake["capabilities"].get("extensions"), None);
 }
 
 #[test]

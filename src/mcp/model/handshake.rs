@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
-    At, CacheHint, Members, Meta, Outcome, Render, entry, entry_list, is_object, serialize_newest,
+    At, CacheHint, Members, Meta, Outcome, Render, entry, entry_list, is_object, raw,
+    serialize_newest,
 };
+use crate::error::BuildError;
 use crate::mcp::designation::member;
 use crate::mcp::subscription::Change;
 use crate::mcp::version::Version;
@@ -190,6 +192,48 @@ impl ServerCapabilities {
             *resources = ResourcesCapability { subscribe: true, list_changed: true };
         }
     }
+
+    /// Declares an extension, once and with an object of settings.
+    ///
+    /// The name is one of a key in `_meta` whose prefix is a domain backwards: labels and dots, at
+    /// least two labels, a slash, and a name of letters, digits, `-`, `_` and `.`.
+    ///
+    /// # Errors
+    ///
+    /// When it is anything else.
+    pub fn declare_extension(
+        &mut self,
+        name: &str,
+        settings: impl Serialize,
+    ) -> Result<(), BuildError> {
+        let (kind, settings) = ("extension", raw(&settings));
+        if self.extensions.get(name).is_some() {
+            return Err(BuildError::Duplicate { kind, name: name.to_owned() });
+        }
+        let reason = if !is_extension_name(name) {
+            "the name must be a domain backwards, a slash and a name, as in \"com.example/audit\""
+        } else if !is_object(&settings) {
+            "the settings must be an object"
+        } else {
+            self.extensions.set_raw(name.to_owned().into(), settings);
+            return Ok(());
+        };
+        Err(BuildError::Invalid { kind, name: name.to_owned(), reason: reason.to_owned() })
+    }
+}
+
+/// Whether a name has the parts that the name of an extension must have.
+fn is_extension_name(text: &str) -> bool {
+    let is_bounded = |part: &str, first: fn(&u8) -> bool, inner: &[u8]| {
+        let bytes = part.as_bytes();
+        bytes.first().is_some_and(first)
+            && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || inner.contains(byte))
+    };
+    let Some((prefix, name)) = text.split_once('/') else { return false };
+    prefix.contains('.')
+        && prefix.split('.').all(|label| is_bounded(label, u8::is_ascii_alphabetic, b"-"))
+        && is_bounded(name, u8::is_ascii_alphanumeric, b"-_.")
 }
 
 /// An object without members, which is how a plain yes is said here.
@@ -416,6 +460,54 @@ mod tests {
         assert_eq!(capabilities.extension("a.b/c").map(RawValue::get), Some(r#"{"x":1}"#));
         assert!(capabilities.extension("a.b/d").is_none());
         assert!(capabilities.extension("a.b/e").is_none());
+    }
+
+    #[test]
+    fn extensions_are_declared_under_names_of_their_shape() {
+        let declare = |name: &str, settings: serde_json::Value| {
+            let mut capabilities = ServerCapabilities::default();
+            let declared = capabilities.declare_extension(name, settings);
+            assert_eq!(capabilities.extensions.get(name).is_some(), declared.is_ok(), "{name}");
+            declared.is_ok()
+        };
+        let empty = || serde_json::json!({});
+        for name in [
+            "io.modelcontextprotocol/tasks",
+            "com.ex-ample/a_b.c-d2",
+            "a.b/c",
+            "a.B2.c3/4",
+            "A.b/C",
+        ] {
+            assert!(declare(name, empty()), "{name}");
+        }
+        for name in [
+            "",
+            "tasks",
+            "/tasks",
+            "com/x",
+            "com.example/",
+            "com.example",
+            "com..example/x",
+            ".com.example/x",
+            "com.example./x",
+            "com.2example/x",
+            "com.-example/x",
+            "com.example-/x",
+            "com.example/-x",
+            "com.example/x_",
+            "com.example/x/y",
+            "com.example/x y",
+            "com.exämple/x",
+            "https://example.com/x",
+        ] {
+            assert!(!declare(name, empty()), "{name}");
+        }
+        for settings in [serde_json::json!(true), serde_json::json!([]), serde_json::json!(null)] {
+            assert!(!declare("a.b/c", settings));
+        }
+        let mut twice = ServerCapabilities::default();
+        twice.declare_extension("a.b/c", empty()).unwrap();
+        assert!(twice.declare_extension("a.b/c", empty()).is_err());
     }
 
     #[test]

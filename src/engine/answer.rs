@@ -10,6 +10,7 @@ use crate::filter::{Chain, Cx, Facts, Filter, Response};
 use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
+use crate::mcp::model::Ending;
 use crate::mcp::version::Version;
 use crate::rpc;
 
@@ -44,9 +45,9 @@ pub(crate) struct RpcAnswer {
 
 /// The HTTP status of a JSON-RPC answer: the classic era says everything with 200, the modern one
 /// repeats some errors outside the body.
-pub(crate) fn status_of(version: Version, error: Option<i64>) -> Status {
-    match error {
-        Some(code) if version.is_modern() => match code {
+pub(crate) fn status_of(version: Version, ending: Ending) -> Status {
+    match ending {
+        Ending::Error(code) if version.is_modern() => match code {
             crate::mcp::HEADER_MISMATCH
             | crate::mcp::MISSING_CLIENT_CAPABILITY
             | crate::mcp::UNSUPPORTED_PROTOCOL_VERSION => Status::BAD_REQUEST,
@@ -257,7 +258,7 @@ impl<T> Engine<T> {
         id: ExchangeId,
         exchange: &Exchange,
         message: &[u8],
-        error: Option<i64>,
+        ending: Ending,
         now: Instant,
     ) {
         let event = self.detached.record(id, message).map(|event| event.to_string());
@@ -272,7 +273,7 @@ impl<T> Engine<T> {
                 self.end_response(key, after);
             }
             None => {
-                let status = status_of(exchange.version, error);
+                let status = status_of(exchange.version, ending);
                 let head = self.exchange_head(key, exchange, status, now);
                 self.write_unary(key, exchange.reply, &head, Some(JSON), message);
             }

@@ -24,7 +24,7 @@ use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::{
-    CacheHint, EmptyResult, Implementation, Outcome, ServerCapabilities, Stamp, Stamped,
+    CacheHint, EmptyResult, Ending, Implementation, Outcome, ServerCapabilities, Stamp, Stamped,
 };
 use crate::mcp::schema::Schema;
 use crate::mcp::session::Sessions;
@@ -34,7 +34,6 @@ use crate::mcp::{Method, method_not_found};
 use crate::rpc::{self, ErrorObject, Id, encode};
 use crate::workers::Workers;
 use listing::Listings;
-use serde::Serialize;
 
 /// What the server is and does.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ pub(crate) struct Worked {
 /// What one request came to.
 pub(crate) enum Made {
     /// The answer is in the desk's body.
-    Answered { error: Option<i64>, said: Vec<Vec<u8>>, session: Option<SessionId> },
+    Answered { ending: Ending, said: Vec<Vec<u8>>, session: Option<SessionId> },
     /// The answer, an error, is in the desk's body, and HTTP has a status of its own for it.
     Refused(Status),
     /// A handler owes the answer.
@@ -155,8 +154,8 @@ impl App {
                 session: None,
                 record: None,
             }),
-            Made::Answered { error, said, session } => Answer::Rpc(RpcAnswer {
-                status: status_of(version, error),
+            Made::Answered { ending, said, session } => Answer::Rpc(RpcAnswer {
+                status: status_of(version, ending),
                 said,
                 stream_only: stream_only || stream_now,
                 session,
@@ -268,18 +267,18 @@ impl App {
         let stamp = &self.identity.stamp;
         let stamped = Stamped::new(result, caller.version, stamp).cache(self.identity.cache);
         let stamped = if R::CACHEABLE { stamped } else { Stamped { cache: None, ..stamped } };
-        let error = write_result(desk.body, id, &stamped);
-        Made::Answered { error, said: Vec::new(), session: None }
+        let ending = write_result(desk.body, id, &stamped);
+        Made::Answered { ending, said: Vec::new(), session: None }
     }
 }
 
-/// Serializes a result; the code of the error that was written instead if it has no JSON form.
-fn write_result(body: &mut Vec<u8>, id: &Id, result: &impl Serialize) -> Option<i64> {
-    if encode::write_result(body, id, result) {
-        return None;
+/// Serializes a result, or an internal error in place of one that has no JSON form.
+fn write_result<R: Outcome>(body: &mut Vec<u8>, id: &Id, stamped: &Stamped<'_, R>) -> Ending {
+    if encode::write_result(body, id, stamped) {
+        return Ending::of(stamped.result);
     }
     log::error!("a result has no JSON form and is answered as an internal error");
-    Some(rpc::INTERNAL_ERROR)
+    Ending::Error(rpc::INTERNAL_ERROR)
 }
 
 impl Desk<'_> {
@@ -287,7 +286,7 @@ impl Desk<'_> {
     pub(crate) fn fail(&mut self, id: &Id, error: &ErrorObject) -> Made {
         self.body.clear();
         encode::write_error(self.body, Some(id), error);
-        Made::Answered { error: Some(error.code), said: Vec::new(), session: None }
+        Made::Answered { ending: Ending::Error(error.code), said: Vec::new(), session: None }
     }
 
     /// An error with an HTTP status of its own.

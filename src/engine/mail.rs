@@ -6,6 +6,7 @@ use super::Engine;
 use super::answer::join;
 use crate::exchange::{Committed, Exchange, Mail, Purpose, Seat};
 use crate::key::ExchangeId;
+use crate::mcp::model::Ending;
 use crate::rpc::{ErrorObject, encode};
 
 impl<T> Engine<T> {
@@ -16,7 +17,7 @@ impl<T> Engine<T> {
         for message in mail.drain(..) {
             match message {
                 Mail::Event { id, message } => self.on_event(id, &message, now),
-                Mail::Answer { id, message, error } => self.on_answer(id, message, error, now),
+                Mail::Answer { id, message, ending } => self.on_answer(id, message, ending, now),
                 Mail::Abandoned { id } => self.on_abandoned(id, now),
                 Mail::Pause { id, reconnect } => self.on_pause(id, reconnect, now),
                 Mail::Command(command) => self.on_command(command, now),
@@ -39,14 +40,14 @@ impl<T> Engine<T> {
         let error = ErrorObject::internal();
         let mut message = Vec::new();
         encode::write_error(&mut message, exchange.call(), &error);
-        self.on_answer(id, message, Some(error.code), now);
+        self.on_answer(id, message, Ending::Error(error.code), now);
     }
 
     pub(super) fn on_answer(
         &mut self,
         id: ExchangeId,
         message: Vec<u8>,
-        error: Option<i64>,
+        ending: Ending,
         now: Instant,
     ) {
         // A caller that reads nothing else gets its answer as a stream of one event.
@@ -57,7 +58,7 @@ impl<T> Engine<T> {
             return;
         };
         match exchange.seat {
-            Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, error, now),
+            Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),
             Seat::Part(whole) => self.on_part(whole, Some(message), now),
             Seat::Working if exchange.committed == Committed::Record => {
                 self.detached.record(id, &message);
@@ -82,7 +83,7 @@ impl<T> Engine<T> {
             return self.cancel_call(whole, now);
         }
         let message = join(batch);
-        self.on_answer(whole, message, None, now);
+        self.on_answer(whole, message, Ending::Result, now);
     }
 
     /// Cancels a running call, as its caller asked, or ends a stream: nothing is sent for it.

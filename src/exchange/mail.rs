@@ -5,13 +5,14 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::key::ExchangeId;
+use crate::mcp::model::Ending;
 
 /// What reaches the loop from handlers and handles.
 pub(crate) enum Mail {
     /// A notification that belongs to a running request.
     Event { id: ExchangeId, message: Vec<u8> },
     /// The answer of a request: a whole JSON-RPC response.
-    Answer { id: ExchangeId, message: Vec<u8>, error: Option<i64> },
+    Answer { id: ExchangeId, message: Vec<u8>, ending: Ending },
     /// The handler gave its responder up without an answer.
     Abandoned { id: ExchangeId },
     /// The handler lets its caller's connection go; the caller comes back for the answer.

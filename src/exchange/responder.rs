@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::call::Caller;
 use super::mail::Mail;
 use super::notifier::{Flowing, Notifier, Outlet, Poster};
-use crate::mcp::model::{CacheHint, LogLevel, Outcome, Progress, Stamp, Stamped};
+use crate::mcp::model::{CacheHint, Ending, LogLevel, Outcome, Progress, Stamp, Stamped};
 use crate::mcp::version::Version;
 use crate::rpc::{self, ErrorObject, encode};
 
@@ -65,13 +65,13 @@ impl<R: Outcome> Responder<R> {
         if R::CACHEABLE {
             stamped = stamped.cache(ticket.cache);
         }
-        let error = if encode::write_result(&mut message, &ticket.call, &stamped) {
-            None
+        let ending = if encode::write_result(&mut message, &ticket.call, &stamped) {
+            Ending::of(&result)
         } else {
             log::error!("a result has no JSON form and is answered as an internal error");
-            Some(rpc::INTERNAL_ERROR)
+            Ending::Error(rpc::INTERNAL_ERROR)
         };
-        ticket.answer(message, error);
+        ticket.answer(message, ending);
     }
 
     /// Answers the request with an error.
@@ -81,7 +81,7 @@ impl<R: Outcome> Responder<R> {
         };
         let mut message = Vec::new();
         encode::write_error(&mut message, Some(&ticket.call), &error);
-        ticket.answer(message, Some(error.code));
+        ticket.answer(message, Ending::Error(error.code));
     }
 
     /// Reports progress; see [`RequestContext::progress`](super::RequestContext::progress).
@@ -138,8 +138,8 @@ impl<R: Outcome> fmt::Debug for Responder<R> {
 }
 
 impl Ticket {
-    fn answer(self, message: Vec<u8>, error: Option<i64>) {
+    fn answer(self, message: Vec<u8>, ending: Ending) {
         let id = self.poster.exchange;
-        self.poster.mailbox.post(Mail::Answer { id, message, error });
+        self.poster.mailbox.post(Mail::Answer { id, message, ending });
     }
 }

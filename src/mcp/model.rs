@@ -22,7 +22,7 @@ mod request;
 mod resource;
 mod tool;
 
-pub use answer::{CacheHint, CacheScope, EmptyResult, Outcome, RawResult, Stamp, Stamped};
+pub use answer::{CacheHint, CacheScope, EmptyResult, Ending, Outcome, RawResult, Stamp, Stamped};
 pub use ask::{
     Answers, BooleanField, ChoiceField, ChoicesField, CreateMessage, CreateMessageResult,
     ElicitAction, ElicitResult, FormField, FormSchema, IncludeContext, InputParams, InputRequest,

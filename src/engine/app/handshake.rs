@@ -56,7 +56,7 @@ impl App {
         };
         let caller = Caller { version, ..caller.clone() };
         match self.answer(&caller, &ask.id, &result, desk) {
-            Made::Answered { error, said, .. } => Ok(Made::Answered { error, said, session }),
+            Made::Answered { ending, said, .. } => Ok(Made::Answered { ending, said, session }),
             other => Ok(other),
         }
     }

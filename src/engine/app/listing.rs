@@ -7,7 +7,7 @@ use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::key::Hasher;
 use crate::mcp::catalog::Shelf;
-use crate::mcp::model::{Listed, Listing, Stamped};
+use crate::mcp::model::{Ending, Listed, Listing, Stamped};
 use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{ErrorObject, encode, json};
@@ -56,7 +56,7 @@ impl App {
         item: impl Fn(&E) -> &T,
         body: &mut Vec<u8>,
     ) -> Result<Made, ErrorObject> {
-        let answered = Made::Answered { error: None, said: Vec::new(), session: None };
+        let answered = Made::Answered { ending: Ending::Result, said: Vec::new(), session: None };
         // The empty cursor is a cursor: it stands for the beginning.
         let cursor = ask.params.cursor.as_ref().map(|cursor| cursor.as_str()).unwrap_or_default();
         if !cursor.is_empty() {

@@ -41,8 +41,8 @@ impl Run<'_> {
                     Err(error) => desk.fail(&context.id, error),
                 };
                 match made {
-                    Made::Answered { error, session, .. } => {
-                        Made::Answered { error, said, session }
+                    Made::Answered { ending, session, .. } => {
+                        Made::Answered { ending, said, session }
                     }
                     other => other,
                 }
@@ -118,7 +118,7 @@ impl Run<'_> {
             stamped = stamped.cache(self.identity.cache);
         }
         desk.body.clear();
-        let error = write_result(desk.body, id, &stamped);
-        Made::Answered { error, said: Vec::new(), session: None }
+        let ending = write_result(desk.body, id, &stamped);
+        Made::Answered { ending, said: Vec::new(), session: None }
     }
 }

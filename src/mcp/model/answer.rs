@@ -31,6 +31,40 @@ pub trait Outcome {
     fn result_type(&self) -> Option<&str> {
         None
     }
+
+    /// Whether the result says that what was asked for could not be done.
+    fn is_failure(&self) -> bool {
+        false
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With a result.
+    Result,
+    /// With a result that says that a tool failed (`isError`).
+    Failure,
+    /// With a JSON-RPC error of this code.
+    Error(i64),
+    /// Without an answer: the caller cancelled it, or has left and nobody else may have the answer.
+    Cancelled,
+}
+
+impl Ending {
+    /// The ending of a request that is answered with this result.
+    pub(crate) fn of(result: &impl Outcome) -> Self {
+        if result.is_failure() { Self::Failure } else { Self::Result }
+    }
+
+    /// The code of the error, if it was one.
+    #[must_use]
+    pub fn code(self) -> Option<i64> {
+        match self {
+            Self::Error(code) => Some(code),
+            Self::Result | Self::Failure | Self::Cancelled => None,
+        }
+    }
 }
 
 /// Who may keep a result.

@@ -350,6 +350,10 @@ impl Outcome for CallToolResult {
     fn meta(&self) -> Option<&Meta> {
         Some(&self.meta)
     }
+
+    fn is_failure(&self) -> bool {
+        self.is_error
+    }
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ pub use engine::{AfterFlush, CloseReason, Conn, Engine};
 pub use error::{BuildError, Error};
 pub use exchange::{Accepts, Flowing, RequestContext, Responder};
 pub use key::{ConnKey, ExchangeId, Principal, SessionId};
-pub use limits::{HttpLimits, Limits, ReplayLimits, TaskLimits, Timeouts, TurnLimits};
+pub use limits::{Breaker, HttpLimits, Limits, ReplayLimits, TaskLimits, Timeouts, TurnLimits};
 pub use mcp::model::{
     Annotations, Answers, BooleanField, CacheHint, CacheScope, CallToolResult, ChoiceField,
     ChoicesField, CompleteResult, Content, CreateMessage, CreateMessageResult, ElicitAction,

@@ -251,6 +251,40 @@ impl Default for Timeouts {
 /// request is refused. Clients use numbers and short names.
 pub(crate) const PROGRESS_TOKEN_BYTES_MAX: usize = KIB;
 
+/// When a tool is not called any more, and for how long.
+///
+/// A tool that fails so many times in a row is left alone for a while: its calls are answered at
+/// once, with a tool error that says when to try again. Then one call is let through, and its end
+/// decides whether the tool is called again or left alone for as long once more.
+///
+/// A failure is a JSON-RPC internal error: a panic, a responder that was dropped, a result that
+/// breaks the tool's schema, or an error of that code from the handler. Other errors and results
+/// are successes; arguments that do not fit the schema and cancelled calls are neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Breaker {
+    /// Failures in a row that open it, at least one.
+    pub failures: u32,
+    /// How long it stays open.
+    pub cool_down: Duration,
+    /// Whether results with `isError` are failures, too. They are not unless set: most of them say
+    /// that the question was wrong, and the tool is well.
+    pub tool_errors: bool,
+}
+
+impl Breaker {
+    /// Opens after so many failures, for so long.
+    pub fn new(failures: u32, cool_down: Duration) -> Self {
+        Self { failures, cool_down, tool_errors: false }
+    }
+
+    /// The same, with results that have `isError` among the failures.
+    pub fn tool_errors(mut self) -> Self {
+        self.tool_errors = true;
+        self
+    }
+}
+
 /// Callers whose rate is counted at once: some 4 MiB, and more than are busy at the same time.
 pub(crate) const RATE_KEYS_MAX: usize = 65_536;
 

@@ -1,5 +1,6 @@
 //! The application: which handler serves which method, and what the library answers itself.
 
+mod circuit;
 mod features;
 mod handshake;
 mod listing;
@@ -14,12 +15,13 @@ use super::answer::{Answer, RpcAnswer, join, status_of};
 use super::handler::{Completions, Handler, Kind, Prompts, Resources, Tools};
 use crate::exchange::{
     Batch, Busy, Caller, Committed, Exchange, ExchangeRegistry, Flags, Mail, Notifier, Outlet,
-    Poster, Purpose, RequestContext, Seat, Source,
+    Poster, Purpose, RequestContext, Seat, Source, Watch,
 };
 use crate::filter::endpoint::{Ask, Item, Note, Work};
 use crate::filter::{Facts, Passage, Response};
 use crate::http::{Reply, ResponseHead, Status};
 use crate::key::{ExchangeId, Hasher, SessionId};
+use crate::limits::Breaker;
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
@@ -33,6 +35,7 @@ use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{self, ErrorObject, Id, encode};
 use crate::workers::Workers;
+pub(crate) use circuit::Circuit;
 use listing::Listings;
 
 /// What the server is and does.
@@ -50,6 +53,8 @@ pub(crate) struct App {
     pub(crate) sessions: bool,
     /// Answers from the client that nobody had asked for.
     pub(crate) unasked: u64,
+    /// The breaker of tools that have none of their own.
+    pub(crate) breaker: Option<Breaker>,
 }
 
 /// How the server presents itself.
@@ -72,6 +77,8 @@ pub(crate) struct ToolCode {
     pub(crate) handler: Handler<Tools>,
     pub(crate) input: Schema,
     pub(crate) output: Option<Arc<Schema>>,
+    /// Some if the tool has a breaker.
+    pub(crate) circuit: Option<Box<Circuit>>,
 }
 
 /// What the engine lends the application for one POST.
@@ -251,6 +258,15 @@ impl App {
         desk.exchanges.find_call(caller.session?, &call)
     }
 
+    /// Tells whoever watched a request how it ended.
+    pub(crate) fn on_end(&mut self, watch: &Watch, ending: Ending, now: Instant) {
+        if let Some((tool, pass)) = watch.circuit
+            && let Some(circuit) = self.tools.get_mut(&tool).and_then(|code| code.circuit.as_mut())
+        {
+            circuit.note(pass, ending, now);
+        }
+    }
+
     fn unasked_response(&mut self, response: &rpc::Response<'_>) {
         self.unasked += 1;
         log::warn!("a client answered {:?}, which nobody had asked it", response.id);
@@ -318,6 +334,7 @@ impl Desk<'_> {
             head,
             facts: (self.facts.method, self.facts.path.into()),
             keep_alive: None,
+            watch: None,
         })
     }
 

@@ -54,9 +54,12 @@ impl<T> Engine<T> {
         if self.exchanges.find(id).is_some_and(|exchange| !exchange.accepts.json) {
             self.open_stream(id, None, now);
         }
-        let Some(exchange) = self.exchanges.close(id) else {
+        let Some(mut exchange) = self.exchanges.close(id) else {
             return;
         };
+        if let Some(watch) = exchange.watch.take() {
+            self.app.on_end(&watch, ending, now);
+        }
         match exchange.seat {
             Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),
             Seat::Part(whole) => self.on_part(whole, Some(message), now),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::app::{App, ToolCode};
+use super::app::{App, Circuit, ToolCode};
 use super::handler::{Handler, Prompts, Resources, Tools};
 use crate::error::BuildError;
 use crate::mcp::catalog::{Catalog, TemplateEntry, ToolEntry};
@@ -21,7 +21,7 @@ pub(crate) struct Schemas {
 
 impl Schemas {
     pub(crate) fn with(self, handler: Handler<Tools>) -> ToolCode {
-        ToolCode { handler, input: self.input, output: self.output }
+        ToolCode { handler, input: self.input, output: self.output, circuit: None }
     }
 }
 
@@ -49,12 +49,25 @@ pub(crate) fn shelve_tool(
     catalog: &mut Catalog,
     app: &mut App,
     entry: ToolEntry,
-    code: ToolCode,
+    mut code: ToolCode,
 ) -> Result<(), BuildError> {
     let name = entry.tool.name.clone();
+    let breaker = entry.tool.breaker.or(app.breaker);
     let seq = catalog.tools.add(&name, entry).ok_or_else(|| duplicate("tool", &name))?;
+    code.circuit = breaker.map(|breaker| Box::new(Circuit::new(&name, seq, breaker)));
     app.tools.insert(seq, code);
     Ok(())
+}
+
+/// Gives the tools that have no breaker of their own the one that was named for all.
+pub(crate) fn install_breakers(catalog: &Catalog, app: &mut App) {
+    let Some(breaker) = app.breaker else { return };
+    for (seq, entry) in catalog.tools.iter() {
+        if let Some(code) = app.tools.get_mut(&seq) {
+            let circuit = || Box::new(Circuit::new(&entry.tool.name, seq, breaker));
+            code.circuit.get_or_insert_with(circuit);
+        }
+    }
 }
 
 pub(crate) fn add_resource(

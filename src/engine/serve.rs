@@ -10,6 +10,7 @@ use crate::filter::{AfterRefusal, Cx, Facts, Filter, Flow, Health, Inbound, Refu
 use crate::guard::guarded;
 use crate::http::{Decoded, HttpError, Reply, Status, write_continue};
 use crate::key::ConnKey;
+use crate::mcp::model::Ending;
 use crate::rpc::ErrorObject;
 
 /// What a step of serving left to do.
@@ -64,6 +65,9 @@ impl<T> Engine<T> {
                 conn.queued = false;
                 self.receive(key, now);
             }
+        }
+        while let Some(watch) = self.exchanges.poll_unanswered() {
+            self.app.on_end(&watch, Ending::Cancelled, now);
         }
     }
 

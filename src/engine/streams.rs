@@ -228,6 +228,7 @@ impl<T> Engine<T> {
             head: std::mem::replace(&mut conn.passage.head, ResponseHead::new(Status::OK)),
             facts: (Method::Get, path),
             keep_alive: None,
+            watch: None,
         };
         let opened = match after {
             Some(after) => self.exchanges.reopen(after.exchange, exchange).map(|()| after.exchange),

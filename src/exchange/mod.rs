@@ -18,6 +18,7 @@ mod detached;
 mod mail;
 mod notifier;
 mod responder;
+mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -31,6 +32,7 @@ pub(crate) use detached::{DetachedStore, Recorded, Replay};
 pub(crate) use mail::Mail;
 pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};
 pub(crate) use responder::{Ticket, Verify};
+pub(crate) use watch::{Pass, Watch};
 
 use crate::http::Reply;
 use crate::http::ResponseHead;
@@ -58,6 +60,8 @@ pub(crate) struct Exchange {
     pub(crate) facts: (crate::http::Method, Box<str>),
     /// When its stream is next kept alive by a comment.
     pub(crate) keep_alive: Option<Instant>,
+    /// Some if anybody wants to know how it ends.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 /// What an exchange is there for.
@@ -139,13 +143,21 @@ pub(crate) struct ExchangeRegistry {
     live: HashMap<ExchangeId, Exchange, Hasher>,
     /// Open calls of sessions, so that a cancellation finds its call.
     calls: HashMap<(SessionId, rpc::Id), ExchangeId, Hasher>,
+    /// Watches of exchanges that ended without an answer.
+    unanswered: Vec<Watch>,
     next: u64,
     max: usize,
 }
 
 impl ExchangeRegistry {
     pub(crate) fn new(max: usize) -> Self {
-        Self { live: HashMap::default(), calls: HashMap::default(), next: 0, max }
+        Self {
+            live: HashMap::default(),
+            calls: HashMap::default(),
+            unanswered: Vec::new(),
+            next: 0,
+            max,
+        }
     }
 
     /// Adds an exchange, unless the table is full.
@@ -226,12 +238,18 @@ impl ExchangeRegistry {
 
     /// Closes an exchange and fires its token; parts of a batch go with their batch.
     pub(crate) fn cancel(&mut self, id: ExchangeId) -> Option<Exchange> {
-        let exchange = self.close(id)?;
+        let mut exchange = self.close(id)?;
         exchange.flags.cancel();
+        self.unanswered.extend(exchange.watch.take().map(|watch| *watch));
         if matches!(exchange.purpose, Purpose::Batch(_)) {
             self.cancel_parts(id);
         }
         Some(exchange)
+    }
+
+    /// The watch of an exchange that was cancelled since the last call.
+    pub(crate) fn poll_unanswered(&mut self) -> Option<Watch> {
+        self.unanswered.pop()
     }
 
     fn cancel_parts(&mut self, whole: ExchangeId) {
@@ -284,6 +302,7 @@ mod tests {
             head: ResponseHead::new(Status::OK),
             facts: (Method::Post, "/mcp".into()),
             keep_alive: None,
+            watch: None,
         }
     }
 

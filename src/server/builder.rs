@@ -88,6 +88,7 @@ impl ServerBuilder {
                 listings: Default::default(),
                 sessions: true,
                 unasked: 0,
+                breaker: None,
             },
             catalog: Catalog::default(),
             filters: Chain::new(),

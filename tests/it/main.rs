@@ -3,6 +3,7 @@
 mod support;
 
 mod batch;
+mod breaker;
 mod cancel;
 mod classic;
 mod exchange;

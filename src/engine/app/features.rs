@@ -58,7 +58,10 @@ impl App {
         }
         let call =
             ToolCall { name: name.0, arguments, context: context(caller, ask.id, ask.source) };
-        run.run(&mut code.handler, call, desk)
+        match &mut code.circuit {
+            None => run.run(&mut code.handler, call, desk),
+            Some(circuit) => run.run_behind(circuit, &mut code.handler, call, desk),
+        }
     }
 
     /// Reads a resource, by its own URI first and by template otherwise.

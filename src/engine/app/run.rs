@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Identity, Made, Output, busy, write_result};
-use crate::engine::handler::{AsContext, Handler, Kind};
+use super::{Circuit, Desk, Identity, Made, Output, busy, write_result};
+use crate::engine::handler::{AsContext, Handler, Kind, ToolCall, Tools};
 use crate::exchange::{Caller, Notifier, Outlet, Purpose, Responder, Ticket, Verify};
 use crate::guard::guarded;
 use crate::http::Status;
@@ -66,6 +66,28 @@ impl Run<'_> {
                         log::warn!("all workers are occupied; a blocking call was refused");
                     }
                 })
+            }
+        }
+    }
+
+    /// Runs a tool that has a breaker, unless that is open.
+    pub(super) fn run_behind(
+        self,
+        circuit: &mut Circuit,
+        handler: &mut Handler<Tools>,
+        mut call: ToolCall<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        match circuit.admit(desk.now) {
+            Err(wait) => {
+                let context = call.context();
+                let refusal = circuit.refusal(wait);
+                self.write::<Tools>(&context.caller, &context.id, &refusal, desk)
+            }
+            Ok(pass) => {
+                let made = self.run(handler, call, desk);
+                circuit.follow(pass, &made, desk);
+                made
             }
         }
     }

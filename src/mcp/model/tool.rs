@@ -8,6 +8,7 @@ use super::{
     At, Content, Icon, Members, Meta, Outcome, Render, entry, entry_list, is_object, raw,
     serialize_newest,
 };
+use crate::limits::Breaker;
 use crate::mcp::designation::member;
 use crate::mcp::version::{StructuredContent, Version};
 
@@ -49,6 +50,9 @@ pub struct Tool {
     /// Whether its answer may be a stream; known to the server only.
     #[serde(skip)]
     pub streaming: Streaming,
+    /// When it is not called any more because it keeps failing; known to the server only.
+    #[serde(skip)]
+    pub breaker: Option<Breaker>,
 }
 
 /// Hints at what to expect of a tool, for those who trust the server.
@@ -127,6 +131,7 @@ impl Tool {
             icons: Vec::new(),
             meta: Meta::new(),
             streaming: Streaming::default(),
+            breaker: None,
         }
     }
 
@@ -175,6 +180,13 @@ impl Tool {
     /// Whether its answer may be a stream.
     pub fn streaming(mut self, streaming: Streaming) -> Self {
         self.streaming = streaming;
+        self
+    }
+
+    /// When it is not called any more because it keeps failing, in place of what
+    /// [`circuit_breaker`](crate::ServerBuilder::circuit_breaker) says for all tools.
+    pub fn circuit_breaker(mut self, breaker: Breaker) -> Self {
+        self.breaker = Some(breaker);
         self
     }
 

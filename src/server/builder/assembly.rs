@@ -1,7 +1,7 @@
 //! From a description to a server: the chain of filters, the routes, the sockets.
 
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
-use crate::engine::{Engine, Parts};
+use crate::engine::{Engine, Parts, register};
 use crate::error::BuildError;
 use crate::filter::endpoint::Endpoint;
 use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
@@ -55,6 +55,7 @@ impl ServerBuilder {
         if self.announces {
             self.app.identity.capabilities.announce_all();
         }
+        register::install_breakers(&self.catalog, &mut self.app);
         let chain = self.build_chain();
         Ok(Engine::new(Parts {
             app: self.app,

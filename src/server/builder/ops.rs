@@ -2,6 +2,7 @@
 
 use super::ServerBuilder;
 use crate::filter::RateLimit;
+use crate::limits::Breaker;
 
 /// The choices of this file.
 #[derive(Debug, Default)]
@@ -27,6 +28,14 @@ impl ServerBuilder {
     /// caller's own by [`RateLimit::address`].
     pub fn rate_limit(mut self, limit: RateLimit) -> Self {
         self.ops.rate = Some(limit);
+        self
+    }
+
+    /// Gives every tool a breaker of its own, so that one that keeps failing is left alone for a
+    /// while; see [`Breaker`]. What a tool says by
+    /// [`Tool::circuit_breaker`](crate::Tool::circuit_breaker) comes first.
+    pub fn circuit_breaker(mut self, breaker: Breaker) -> Self {
+        self.app.breaker = Some(breaker);
         self
     }
 }

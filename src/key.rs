@@ -4,6 +4,7 @@
 //! resolves to nothing.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// Names one connection: a slot and the tenant the slot had when the key was made.
@@ -120,23 +121,71 @@ impl fmt::Debug for SessionId {
 /// times as fast on the short keys used here.
 pub(crate) type Hasher = foldhash::fast::RandomState;
 
-/// Who a request comes from, as the authentication hook named them.
+/// Who a request comes from, and what they were granted, as whoever checks credentials said.
 ///
-/// Cheap to clone. Two principals are the same caller exactly when their names are equal.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Principal(Arc<str>);
+/// Cheap to clone. Two principals are the same caller exactly when their names are equal, whatever
+/// their scopes: a session goes on when its owner comes back with another token.
+#[derive(Clone)]
+pub struct Principal(Arc<Identity>);
+
+#[derive(Clone)]
+struct Identity {
+    name: Box<str>,
+    scopes: Vec<String>,
+}
 
 impl Principal {
-    /// Names a caller. The name ends up in logs: use an account id, never a credential.
+    /// Names a caller, who was granted no scopes. The name ends up in logs: use an account id,
+    /// never a credential.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self(name.into())
+        Self(Arc::new(Identity { name: name.into(), scopes: Vec::new() }))
     }
 
-    /// The name given by the hook.
+    /// The same caller, granted these scopes and no others.
+    #[must_use]
+    pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let scopes = scopes.into_iter().map(Into::into).collect();
+        Arc::make_mut(&mut self.0).scopes = scopes;
+        self
+    }
+
+    /// The name of the caller.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0
+        &self.0.name
+    }
+
+    /// What the caller was granted, in no particular order.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.0.scopes
+    }
+
+    /// Whether the caller was granted this scope. Scopes are compared to the byte.
+    #[must_use]
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.0.scopes.iter().any(|granted| granted == scope)
+    }
+}
+
+impl PartialEq for Principal {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Principal {}
+
+impl Hash for Principal {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Principal").field(&self.0.name).finish()
     }
 }
 
@@ -176,5 +225,17 @@ mod tests {
     fn debug_does_not_show_a_session_id() {
         let id = SessionId::from_random([1; 16]);
         assert!(!format!("{id:?}").contains("01"));
+    }
+
+    #[test]
+    fn a_principal_is_who_it_is_whatever_it_may_do() {
+        let (reader, writer) = (
+            Principal::new("alice").with_scopes(["read"]),
+            Principal::new("alice").with_scopes(["read", "write"]),
+        );
+        assert_eq!(reader, writer);
+        assert_ne!(reader, Principal::new("bob").with_scopes(["read"]));
+        assert!(writer.has_scope("write") && !reader.has_scope("write"));
+        assert!(!reader.has_scope("rea") && Principal::new("alice").scopes().is_empty());
     }
 }

@@ -162,6 +162,18 @@ impl<'a> RequestContext<'a> {
         self.caller.principal.as_ref()
     }
 
+    /// What the caller was granted; nothing when nobody said who it is.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        self.caller.principal.as_ref().map_or(&[], Principal::scopes)
+    }
+
+    /// Whether the caller was granted this scope.
+    #[must_use]
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.caller.principal.as_ref().is_some_and(|principal| principal.has_scope(scope))
+    }
+
     /// The address of the connection; none when the engine runs without sockets.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {

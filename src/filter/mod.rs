@@ -57,7 +57,6 @@ pub trait Filter {
 /// What becomes of a whole request.
 #[derive(Debug)]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "boxing would cost every call an allocation")]
 pub enum Flow<'r> {
     /// Not for this filter: the next one decides. Behind the last one it is a 404.
     Next,

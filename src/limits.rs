@@ -85,6 +85,10 @@ pub struct Limits {
     pub mail_max: usize,
     /// Calls of blocking handlers that may wait for a free worker; one more is refused.
     pub blocking_queue_max: usize,
+    /// Bearer tokens whose verdict is remembered, see
+    /// [`BearerAuth::remember`](crate::filter::bearer::BearerAuth::remember); the oldest make room.
+    /// As many as there are busy clients, at some hundred bytes each.
+    pub tokens_max: usize,
     /// Threads that run blocking handlers; started when the first such call arrives.
     pub blocking_threads: usize,
     /// What tasks may hold.
@@ -114,6 +118,7 @@ impl Default for Limits {
             page_items: 100,
             mail_max: 65_536,
             blocking_queue_max: 1024,
+            tokens_max: 4096,
             blocking_threads: 4,
             tasks: TaskLimits::default(),
             turn: TurnLimits::default(),
@@ -200,6 +205,9 @@ pub struct Timeouts {
     pub head: Duration,
     /// End of the head to the end of the body; then 408.
     pub body: Duration,
+    /// A request whose credentials are being checked on another thread; then 503. Shorter than the
+    /// patience of clients, so that they hear why.
+    pub auth: Duration,
     /// An open connection without a request; then it is closed without a word.
     pub idle: Duration,
     /// Unsent output without progress; then the connection is cut.
@@ -232,6 +240,7 @@ impl Default for Timeouts {
         Self {
             head: Duration::from_secs(30),
             body: Duration::from_secs(60),
+            auth: Duration::from_secs(10),
             idle: Duration::from_secs(120),
             write: Duration::from_secs(60),
             linger: Duration::from_secs(2),

@@ -90,6 +90,7 @@ impl<T> Engine<T> {
         match conn.clock {
             Clock::Idle => self.close(key, CloseReason::Idle),
             Clock::Head | Clock::Body => self.refuse_slow_request(key, now),
+            Clock::Held => self.on_hold_expired(key, now),
             Clock::Write => self.close(key, CloseReason::ReaderTooSlow),
             Clock::Linger => self.close(key, CloseReason::AnsweredAndClosed),
             Clock::Work => {}
@@ -169,6 +170,7 @@ fn duration(timeouts: &crate::limits::Timeouts, clock: Clock) -> Option<Duration
         Clock::Idle => Some(timeouts.idle),
         Clock::Head => Some(timeouts.head),
         Clock::Body => Some(timeouts.body),
+        Clock::Held => Some(timeouts.auth),
         Clock::Write => Some(timeouts.write),
         Clock::Linger => Some(timeouts.linger),
         Clock::Work => None,

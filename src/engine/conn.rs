@@ -13,8 +13,8 @@ use crate::key::ExchangeId;
 /// A connection and what the shell keeps with it.
 ///
 /// ```text
-/// Open ---> Finishing ---> Lingering ---> Dead
-///   '---------'---------------'-----------^
+/// Held <--> Open ---> Finishing ---> Lingering ---> Dead
+///   '---------'-----------'--------------'-----------^
 /// ```
 pub struct Conn<T> {
     /// What the shell put here: a transport, or nothing at all.
@@ -49,6 +49,8 @@ pub struct Conn<T> {
 pub(crate) enum Phase {
     /// Serving.
     Open,
+    /// The request in hand waits at its head for a decision; nothing more is decoded until then.
+    Held,
     /// The last answer is being written; no more requests are taken.
     Finishing,
     /// All is written and our side is closed; input is thrown away until the peer closes too.
@@ -68,6 +70,8 @@ pub(crate) enum Clock {
     Body,
     /// The peer has all it is owed for now and owes nothing itself.
     Work,
+    /// A decision about the request is awaited.
+    Held,
     /// Output is waiting for the peer.
     Write,
     /// After the last answer.
@@ -107,6 +111,7 @@ impl<T> Conn<T> {
             (Phase::Open, Request::Head) => Clock::Head,
             (Phase::Open, Request::Body | Request::Draining) => Clock::Body,
             (Phase::Open, _) => Clock::Idle,
+            (Phase::Held, _) => Clock::Held,
         }
     }
 }

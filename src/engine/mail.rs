@@ -20,6 +20,7 @@ impl<T> Engine<T> {
                 Mail::Answer { id, message, ending } => self.on_answer(id, message, ending, now),
                 Mail::Abandoned { id } => self.on_abandoned(id, now),
                 Mail::Pause { id, reconnect } => self.on_pause(id, reconnect, now),
+                Mail::Resume { conn, ticket, told } => self.on_resume(conn, ticket, told, now),
                 Mail::Command(command) => self.on_command(command, now),
             }
         }

@@ -19,6 +19,7 @@ mod clocks;
 pub(crate) mod command;
 mod conn;
 pub(crate) mod handler;
+mod hold;
 mod mail;
 mod pool;
 pub(crate) mod register;
@@ -230,14 +231,22 @@ impl<T> Engine<T> {
     /// How much the shell may usefully read at once: the rest of a body on its way, or nothing
     /// known.
     pub fn read_hint(&mut self, key: ConnKey) -> usize {
-        self.conn(key).map_or(0, |conn| conn.codec.body_needed(&conn.input))
+        let Some(conn) = self.conn(key) else { return 0 };
+        let needed = conn.codec.body_needed(&conn.input);
+        // Nobody knows yet whether the body of a held request is wanted.
+        if needed > 0 && conn.phase == Phase::Held { 0 } else { needed }
     }
 
     /// Whether the connection takes more input now. Over the output's watermark it does not: what
-    /// it asks for next could not be sent either.
+    /// it asks for next could not be sent either. Nor does one whose request is
+    /// [held](crate::filter::AfterRefusal::Hold) take more behind it than may wait. Ask again once
+    /// [`poll_dirty`](Self::poll_dirty) has named it.
     pub fn wants_input(&mut self, key: ConnKey) -> bool {
-        let high = self.limits.output_bytes_high;
-        self.conn(key).is_some_and(|conn| conn.busy.is_some() || conn.output.len() <= high)
+        let (high, gated) = (self.limits.output_bytes_high, self.limits.gated_bytes_max);
+        self.conn(key).is_some_and(|conn| {
+            (conn.busy.is_some() || conn.output.len() <= high)
+                && (conn.phase != Phase::Held || conn.input.len() <= gated)
+        })
     }
 
     /// Says that output was taken from [`writing`](Self::writing), and the queue consumed by as
@@ -394,6 +403,7 @@ impl<T> Engine<T> {
             }
             let Some(conn) = self.conn(key) else { continue };
             match (busy, phase) {
+                (_, Phase::Held) => self.refuse_held(key, serve::going_away(), now),
                 (None, _) if conn.output.is_empty() => self.close(key, CloseReason::Shutdown),
                 (None, Phase::Open) => conn.phase = Phase::Finishing,
                 _ => {}

@@ -27,7 +27,9 @@ impl<T> Engine<T> {
     pub fn receive(&mut self, key: ConnKey, now: Instant) {
         let Some(conn) = self.conn(key) else { return };
         if conn.phase != Phase::Open {
-            conn.input.clear();
+            if conn.phase != Phase::Held {
+                conn.input.clear();
+            }
             return self.release(key);
         }
         let mut requests = 0;
@@ -146,7 +148,7 @@ impl<T> Engine<T> {
     }
 
     fn on_head(&mut self, key: ConnKey, now: Instant) -> Step {
-        let Self { conns, chain, catalog, sessions, health, limits, .. } = self;
+        let Self { conns, chain, catalog, sessions, health, .. } = self;
         let Some(conn) = conns.get_mut(key.index()) else {
             return Step::Rest;
         };
@@ -167,14 +169,25 @@ impl<T> Engine<T> {
         let refusal = if *health == Health::Draining && !is_probe(request.path()) {
             Err(going_away())
         } else {
-            guarded(|| chain.on_head(&request, &mut cx))
-                .unwrap_or_else(|_| Err(Refusal::close(broken())))
+            guarded(|| chain.on_head(&request, &mut cx)).unwrap_or_else(|_| Err(panicked()))
         };
         let Err(refusal) = refusal else {
             return Step::Next;
         };
+        self.refuse_head(key, refusal, now)
+    }
+
+    /// Answers a request that is refused at its head, or lets it wait.
+    pub(super) fn refuse_head(&mut self, key: ConnKey, refusal: Refusal, now: Instant) -> Step {
+        if refusal.then == AfterRefusal::Hold {
+            return self.hold(key, refusal.response);
+        }
+        let Self { conns, limits, .. } = self;
+        let Some(Conn { input, codec, .. }) = conns.get_mut(key.index()) else {
+            return Step::Rest;
+        };
         let keep = refusal.then == AfterRefusal::Drain && codec.can_discard(&limits.http);
-        let reply = Reply::to(&request);
+        let reply = Reply::to(&codec.request(input));
         let reply = if keep { reply } else { reply.closing() };
         self.answer_now(key, reply, refusal.response, now);
         let Some(conn) = self.conn(key) else {
@@ -278,7 +291,12 @@ fn broken() -> Response {
     Response::rpc_error(Status::INTERNAL, None, &ErrorObject::internal())
 }
 
-fn going_away() -> Refusal {
+/// Turns away a request over whose head a filter panicked.
+pub(super) fn panicked() -> Refusal {
+    Refusal::close(broken())
+}
+
+pub(super) fn going_away() -> Refusal {
     let error = ErrorObject::invalid_request("the server is shutting down");
     Refusal::close(Response::rpc_error(Status::UNAVAILABLE, None, &error))
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::key::ExchangeId;
+use crate::key::{ConnKey, ExchangeId};
 use crate::mcp::model::Ending;
 
 /// What reaches the loop from handlers and handles.
@@ -17,6 +17,8 @@ pub(crate) enum Mail {
     Abandoned { id: ExchangeId },
     /// The handler lets its caller's connection go; the caller comes back for the answer.
     Pause { id: ExchangeId, reconnect: Duration },
+    /// The decision for which a request waits at its head.
+    Resume { conn: ConnKey, ticket: u64, told: Box<dyn Any + Send> },
     /// Something for the engine's owner, which knows its type.
     Command(Box<dyn Any + Send>),
 }
@@ -28,6 +30,7 @@ impl fmt::Debug for Mail {
             Self::Answer { id, .. } => write!(f, "Answer({id})"),
             Self::Abandoned { id } => write!(f, "Abandoned({id})"),
             Self::Pause { id, .. } => write!(f, "Pause({id})"),
+            Self::Resume { conn, ticket, .. } => write!(f, "Resume({conn:?}, {ticket})"),
             Self::Command(_) => f.write_str("Command"),
         }
     }

@@ -25,11 +25,27 @@ impl Chain {
     pub fn push(&mut self, filter: impl Filter + 'static) {
         self.filters.push(Box::new(filter));
     }
+
+    /// Shows a head to the filters from this one on; those before it have seen it already.
+    pub(crate) fn on_head_from(
+        &mut self,
+        first: usize,
+        request: &Request<'_>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), Refusal> {
+        for (index, filter) in self.filters.iter_mut().enumerate().skip(first) {
+            if let Err(refusal) = filter.on_head(request, cx) {
+                cx.passage.stopped_at = index;
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Filter for Chain {
     fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        self.filters.iter_mut().try_for_each(|filter| filter.on_head(request, cx))
+        self.on_head_from(0, request, cx)
     }
 
     fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {

@@ -6,8 +6,10 @@
 //! and the MCP endpoint; all are the same kind of thing, and a [`Chain`] is itself a filter.
 
 mod access;
+pub mod bearer;
 mod composite;
 pub(crate) mod endpoint;
+mod hold;
 mod peer;
 mod rate;
 mod response;
@@ -25,6 +27,7 @@ pub use rate::RateLimit;
 pub use response::Response;
 
 pub(crate) use endpoint::Inbound;
+pub(crate) use hold::Hold;
 pub(crate) use peer::Peer;
 
 use crate::http::{Method, Request, ResponseHead, Status};
@@ -83,6 +86,11 @@ pub enum AfterRefusal {
     Drain,
     /// The connection is closed once the refusal is sent.
     Close,
+    /// Nothing is sent yet: the request waits for a decision that is made elsewhere, and only if
+    /// none comes within [`Timeouts::auth`](crate::Timeouts::auth) is it refused. The filters
+    /// before this one are not asked again. Made by the check of tokens only; from any other
+    /// filter nobody would end the wait.
+    Hold,
 }
 
 impl Refusal {
@@ -94,6 +102,11 @@ impl Refusal {
     /// Refuses and closes the connection.
     pub fn close(response: Response) -> Self {
         Self { response, then: AfterRefusal::Close }
+    }
+
+    /// Refuses unless somebody decides otherwise in time.
+    pub(crate) fn hold(otherwise: Response) -> Self {
+        Self { response: otherwise, then: AfterRefusal::Hold }
     }
 }
 
@@ -202,6 +215,10 @@ pub(crate) struct Passage {
     pub(crate) called: Option<mcp::Method>,
     /// The route that was found at the head.
     pub(crate) route: Option<usize>,
+    /// The filter of the chain that refused or held the head.
+    pub(crate) stopped_at: usize,
+    /// Some while the request waits at its head.
+    pub(crate) hold: Option<Box<Hold>>,
     /// Fields for the response; its status is settled last.
     pub(crate) head: ResponseHead,
 }
@@ -213,11 +230,14 @@ impl Passage {
             began: None,
             called: None,
             route: None,
+            stopped_at: 0,
+            hold: None,
             head: ResponseHead::new(Status::OK),
         }
     }
 
-    /// Forgets the request, keeping the buffers.
+    /// Forgets the request, keeping the buffers. One that is held is not forgotten: nothing follows
+    /// it before the hold has ended.
     pub(crate) fn clear(&mut self) {
         self.principal = None;
         self.began = None;

@@ -5,11 +5,11 @@
 //! `Origin` are what keeps those pages out (DNS rebinding), so they are on by default.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::endpoint::header;
 use super::{Cx, Filter, Flow, RateLimit, Refusal, Response};
-use crate::http::{Method, Request, ResponseHead, Status};
+use crate::http::{Method, Request, ResponseHead, Status, host_of, is_loopback, literal_of};
 use crate::key::Principal;
 use crate::rpc::ErrorObject;
 
@@ -63,13 +63,15 @@ pub(crate) struct Security {
     pub(crate) rate: Option<RateLimit>,
     /// Paths that are answered without credentials: probes.
     pub(crate) open_paths: Vec<String>,
+    /// Paths that pages of any origin may read: metadata that is for everybody.
+    pub(crate) public_paths: Vec<String>,
     /// Paths and the methods that are served on each, as a preflight is told.
     pub(crate) methods: Vec<(String, String)>,
 }
 
 impl Filter for Security {
     fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        if !self.hosts.allow(request) {
+        if !self.hosts.allow(request, cx.peer.address) {
             log::warn!("refused a request for a host that is not ours (DNS rebinding?)");
             return Err(refuse_foreign("this server does not answer for that host"));
         }
@@ -110,6 +112,10 @@ impl Security {
         let Some(origin) = origins.next() else {
             return Ok(());
         };
+        if self.is_public(cx) {
+            cx.response_field("Access-Control-Allow-Origin", "*");
+            return Ok(());
+        }
         let origin = std::str::from_utf8(origin).unwrap_or("");
         if origins.next().is_some() || !self.origins.allow(origin) {
             log::warn!("refused a request from a web page on an origin that is not allowed");
@@ -119,6 +125,11 @@ impl Security {
         cx.response_field("Vary", "Origin");
         cx.response_field("Access-Control-Expose-Headers", EXPOSED);
         Ok(())
+    }
+
+    fn is_public(&self, cx: &Cx<'_>) -> bool {
+        let path = super::normal(cx.facts.path);
+        self.public_paths.iter().any(|public| public == path)
     }
 
     /// Answers a preflight without credentials: browsers send none with it.
@@ -223,39 +234,42 @@ fn is_local_origin(origin: &str) -> bool {
         return false;
     };
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-    web && split_port(authority).is_some_and(|host| {
+    web && host_of(authority).is_some_and(|host| {
         ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| host.eq_ignore_ascii_case(local))
     })
 }
 
-/// The host of `host[:port]`; none if that is not what the text is.
-fn split_port(authority: &str) -> Option<&str> {
-    let split = match authority.strip_prefix('[') {
-        Some(literal) => literal.find(']')? + 2,
-        None => authority.find(':').unwrap_or(authority.len()),
-    };
-    let (host, port) = authority.split_at(split);
-    let numeric =
-        |port: &str| (1..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
-    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(numeric);
-    let named = !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ', '\\']);
-    (port_ok && named).then_some(host)
-}
-
 /// Which names this server answers for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Hosts {
     /// Names beside the loopback ones.
     pub(crate) allowed: Vec<String>,
     /// The server listens publicly and nobody said under which name: any address literal will do,
     /// since a name is what a rebinding attack needs.
     pub(crate) any_literal: bool,
+    /// Proxies whose word about the host is taken.
+    pub(crate) proxies: Vec<IpAddr>,
     /// The field that was allowed last: on most servers it is always the same one.
     pub(crate) last_allowed: Vec<u8>,
 }
 
+impl Default for Hosts {
+    fn default() -> Self {
+        Self {
+            allowed: Vec::new(),
+            any_literal: false,
+            proxies: Vec::new(),
+            // Allowed anyway, unlike the empty field, which nobody may be taken for.
+            last_allowed: b"localhost".to_vec(),
+        }
+    }
+}
+
 impl Hosts {
-    fn allow(&mut self, request: &Request<'_>) -> bool {
+    fn allow(&mut self, request: &Request<'_>, peer: Option<SocketAddr>) -> bool {
+        if let Some(host) = self.forwarded(request, peer) {
+            return std::str::from_utf8(host).is_ok_and(|host| self.allow_authority(host));
+        }
         // The authority of an absolute target would win over the field, which then says nothing.
         let field = request.field("host").filter(|_| request.authority().is_none());
         if field.is_some_and(|host| host == self.last_allowed) {
@@ -277,15 +291,26 @@ impl Hosts {
             // predate it. A browser always sends it.
             return request.field("host").is_none();
         };
-        split_port(authority).is_some_and(|host| self.allow_name(host))
+        self.allow_authority(authority)
+    }
+
+    /// The host that a trusted proxy was asked for. Of several it is the one it added itself, the
+    /// last: the others came from somebody else.
+    fn forwarded<'r>(&self, request: &Request<'r>, peer: Option<SocketAddr>) -> Option<&'r [u8]> {
+        if self.proxies.is_empty() || !self.proxies.contains(&peer?.ip().to_canonical()) {
+            return None;
+        }
+        let hosts = request.fields_named("x-forwarded-host").last()?;
+        hosts.rsplit(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
+    }
+
+    fn allow_authority(&self, authority: &str) -> bool {
+        host_of(authority).is_some_and(|host| self.allow_name(host))
     }
 
     fn allow_name(&self, host: &str) -> bool {
-        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        let loopback = literal.as_ref().is_ok_and(IpAddr::is_loopback);
-        loopback
-            || (self.any_literal && literal.is_ok())
-            || host.eq_ignore_ascii_case("localhost")
+        is_loopback(host)
+            || (self.any_literal && literal_of(host).is_some())
             || self.allowed.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 }
@@ -357,21 +382,5 @@ mod tests {
             assert!(!hosts.allow_name(bad), "{bad}");
         }
         assert!(Hosts { any_literal: true, ..Hosts::default() }.allow_name("192.168.1.1"));
-    }
-
-    #[test]
-    fn authorities_split_into_host_and_port() {
-        for (text, host) in [
-            ("a:80", Some("a")),
-            ("a", Some("a")),
-            ("[::1]:80", Some("[::1]")),
-            ("[::1]", Some("[::1]")),
-            ("a:b", None),
-            ("", None),
-            ("a/b", None),
-            ("[::1]x", None),
-        ] {
-            assert_eq!(split_port(text), host, "{text}");
-        }
     }
 }

@@ -13,6 +13,7 @@ mod status;
 mod target;
 #[cfg(test)]
 mod tests;
+mod url;
 mod writer;
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub use head::{Head, Request};
 pub use response::{Reply, ResponseHead};
 pub use server::{Decoded, Phase, ServerCodec};
 pub use status::{Slug, Status};
+pub(crate) use url::{PublicUrl, host_of, is_loopback, literal_of};
 pub use writer::{
     AfterReply, Http10Streams, Rejected, ResponseWriter, StreamStart, write_continue,
 };

@@ -1,6 +1,7 @@
 //! Describing a server before it runs.
 
 mod assembly;
+mod auth;
 mod extensions;
 mod ops;
 
@@ -16,10 +17,11 @@ use crate::engine::handler::{
 use crate::engine::register;
 use crate::error::BuildError;
 use crate::exchange::{Mail, Responder};
+use crate::filter::bearer::BearerAuth;
 use crate::filter::routing::{Action, Router};
 use crate::filter::security::{AuthHook, Hosts, Origins, Verdict};
 use crate::filter::{Chain, Cx, Filter, Response, normal};
-use crate::http::{Http10Streams, Method, Request};
+use crate::http::{Http10Streams, Method, PublicUrl, Request};
 use crate::limits::{Limits, Timeouts};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
@@ -48,6 +50,8 @@ pub struct ServerBuilder {
     auth: Option<AuthHook>,
     origins: Origins,
     hosts: Hosts,
+    public_url: Option<PublicUrl>,
+    bearer: Option<BearerAuth>,
     path: String,
     versions: Vec<Version>,
     bind_policy: BindPolicy,
@@ -96,6 +100,8 @@ impl ServerBuilder {
             auth: None,
             origins: Origins::default(),
             hosts: Hosts::default(),
+            public_url: None,
+            bearer: None,
             path: "/mcp".to_owned(),
             versions: Version::ALL.to_vec(),
             bind_policy: BindPolicy::Loopback,

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod auth;
 mod batch;
 mod breaker;
 mod cancel;

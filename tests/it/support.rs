@@ -230,7 +230,8 @@ impl Scene {
             self.engine.run(self.now);
             let written = self.flush();
             self.reap();
-            if !delivered && !written && !self.engine.has_work() {
+            let idle = !delivered && !written && !self.engine.has_work();
+            if idle && !self.has_undelivered() {
                 return;
             }
         }
@@ -252,6 +253,20 @@ impl Scene {
             }
         }
         delivered
+    }
+
+    /// Whether a peer's bytes wait that the engine has come to want.
+    fn has_undelivered(&mut self) -> bool {
+        let Self { engine, peers, live, .. } = self;
+        live.iter().any(|index| {
+            let peer = &peers[*index];
+            !peer.waiting.is_empty() && engine.wants_input(peer.key)
+        })
+    }
+
+    /// Bytes a peer has sent that the engine does not want yet.
+    pub(crate) fn undelivered(&self, client: Client) -> usize {
+        self.peers[client.0].waiting.len()
     }
 
     /// Writes for every connection with new output and for every peer that takes more.

@@ -3,6 +3,7 @@
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
 use crate::engine::{Engine, Parts, register};
 use crate::error::BuildError;
+use crate::filter::bearer::{BearerGate, Metadata, Protection};
 use crate::filter::endpoint::Endpoint;
 use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
@@ -56,7 +57,7 @@ impl ServerBuilder {
             self.app.identity.capabilities.announce_all();
         }
         register::install_breakers(&self.catalog, &mut self.app);
-        let chain = self.build_chain();
+        let chain = self.build_chain()?;
         Ok(Engine::new(Parts {
             app: self.app,
             catalog: self.catalog,
@@ -68,7 +69,8 @@ impl ServerBuilder {
         }))
     }
 
-    fn build_chain(&mut self) -> Chain {
+    fn build_chain(&mut self) -> Result<Chain, BuildError> {
+        let protection = self.settle_bearer_auth()?;
         let paths = vec![self.path.clone(), RPC_ALIAS.to_owned()];
         let mut chain = Chain::new();
         if self.ops.access_log {
@@ -77,16 +79,30 @@ impl ServerBuilder {
         chain.push(std::mem::take(&mut self.filters));
         self.hosts.any_literal =
             self.bind_policy == BindPolicy::Public && self.hosts.allowed.is_empty();
-        let open_paths = self.open_paths();
-        let router = self.build_router(&paths);
+        let public_paths = self.public_paths(protection.as_ref());
+        let open_paths = self.open_paths(&public_paths);
+        let metadata = protection.as_ref().map(|protection| &protection.metadata);
+        let router = self.build_router(&paths, metadata);
+        let rate = self.ops.rate.take();
+        let (rate, rate_of_tokens) = match protection {
+            None => (rate, None),
+            Some(_) => (None, rate),
+        };
         chain.push(Security {
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
             auth: self.auth.take(),
-            rate: self.ops.rate.take(),
-            open_paths,
+            rate,
+            open_paths: open_paths.clone(),
+            public_paths,
             methods: router.served(),
         });
+        if let Some(protection) = protection {
+            let tokens_max = self.limits.tokens_max;
+            let mailbox = self.mailbox.clone();
+            let rate = rate_of_tokens;
+            chain.push(BearerGate::new(protection, open_paths, tokens_max, rate, mailbox));
+        }
         chain.push(router);
         chain.push(Endpoint {
             paths,
@@ -95,19 +111,30 @@ impl ServerBuilder {
             json_depth_max: self.limits.json_depth_max,
             http10: self.http10,
         });
-        chain
+        Ok(chain)
     }
 
-    /// Paths that are answered without credentials: the probes, unless the user replaced them.
-    fn open_paths(&self) -> Vec<String> {
+    /// Paths that pages of any origin may read, unless the user replaced what is there.
+    fn public_paths(&self, protection: Option<&Protection>) -> Vec<String> {
+        let paths = protection.map_or(&[][..], |protection| &protection.metadata.paths);
+        paths.iter().filter(|path| !self.router.has(path)).cloned().collect()
+    }
+
+    /// Paths that are answered without credentials: these and the probes, unless the user replaced
+    /// them.
+    fn open_paths(&self, public_paths: &[String]) -> Vec<String> {
         let probes = ALIVE_PATHS.into_iter().chain(READY_PATHS);
-        probes.filter(|path| !self.router.has(path)).map(str::to_owned).collect()
+        let probes = probes.filter(|path| !self.router.has(path)).map(str::to_owned);
+        probes.chain(public_paths.iter().cloned()).collect()
     }
 
     /// The library's own routes, then the user's, which win.
-    fn build_router(&mut self, paths: &[String]) -> Router {
+    fn build_router(&mut self, paths: &[String], metadata: Option<&Metadata>) -> Router {
         let mut router = Router::default();
         router.add_probes();
+        if let Some(metadata) = metadata {
+            metadata.add_routes(&mut router);
+        }
         for path in paths {
             router.add(Method::Post, path, Action::Pass);
         }

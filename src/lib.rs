@@ -138,6 +138,7 @@ pub use mcp::model::{
     Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent, SamplingMessage,
     Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent, ToolUseContent,
 };
+pub use mcp::permissions::{Item, Viewer};
 pub use mcp::seal::{StateKey, StateKeys};
 pub use mcp::trace::TraceContext;
 pub use mcp::version::{Era, Version};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::app::{App, Circuit, ToolCode};
 use super::handler::{Handler, Prompts, Resources, Tools};
 use crate::error::BuildError;
+use crate::filter::bearer::is_scope;
 use crate::mcp::catalog::{Catalog, TemplateEntry, ToolEntry};
 use crate::mcp::designation::Designations;
 use crate::mcp::model::{Prompt, Resource, ResourceTemplate, Tool};
@@ -35,6 +36,9 @@ pub(crate) fn check_tool(tool: Tool) -> Result<(ToolEntry, Schemas), BuildError>
     if !tool.takes_object() {
         return Err(invalid("the input schema must be of type object".into()));
     }
+    if let Some(scope) = tool.scopes.iter().find(|scope| !is_scope(scope)) {
+        return Err(invalid(format!("{scope:?} is no scope: it must be one word in ASCII")));
+    }
     let designations = Designations::read(&tool.input_schema).map_err(invalid)?;
     let input = Schema::compile(&tool.input_schema)
         .map_err(|reason| invalid(format!("input schema: {reason}")))?;
@@ -53,6 +57,9 @@ pub(crate) fn shelve_tool(
 ) -> Result<(), BuildError> {
     let name = entry.tool.name.clone();
     let breaker = entry.tool.breaker.or(app.breaker);
+    if !entry.tool.scopes.is_empty() {
+        catalog.permissions.engage();
+    }
     let seq = catalog.tools.add(&name, entry).ok_or_else(|| duplicate("tool", &name))?;
     code.circuit = breaker.map(|breaker| Box::new(Circuit::new(&name, seq, breaker)));
     app.tools.insert(seq, code);

@@ -18,12 +18,13 @@ use std::time::Duration;
 pub use token::Token;
 pub use verdict::{TokenDecision, TokenVerdict};
 
-use challenge::{Challenge, is_scope};
+pub(crate) use challenge::{Challenge, is_scope};
 pub(crate) use gate::BearerGate;
 pub(crate) use metadata::Metadata;
 
 use crate::error::BuildError;
 use crate::http::PublicUrl;
+use crate::mcp;
 use metadata::WELL_KNOWN;
 
 /// Protects a server with bearer tokens, see
@@ -60,6 +61,7 @@ pub struct BearerAuth {
     supported: Vec<String>,
     required: Vec<String>,
     implied: Implied,
+    methods: Vec<(String, Vec<String>)>,
     metadata_url: Option<String>,
     check: Option<Check>,
     remembered: Option<Duration>,
@@ -92,6 +94,7 @@ impl BearerAuth {
             supported: Vec::new(),
             required: Vec::new(),
             implied: Vec::new(),
+            methods: Vec::new(),
             metadata_url: None,
             check: None,
             remembered: None,
@@ -115,6 +118,17 @@ impl BearerAuth {
     /// The scopes that every request needs; none unless set.
     pub fn required_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.required.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// The scopes that requests of one MCP method need beside the required ones, for example
+    /// `resources/read`. Those of a tool are the [tool's](crate::Tool::scopes).
+    pub fn method_scopes(
+        mut self,
+        method: &str,
+        scopes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.methods.push((method.to_owned(), scopes.into_iter().map(Into::into).collect()));
         self
     }
 
@@ -175,10 +189,16 @@ impl BearerAuth {
         let resource = PublicUrl::parse(&self.resource)?;
         check_place(&resource, site)?;
         let issuers = read_issuers(&self.issuers)?;
-        let mut named = self.supported.iter().chain(&self.required);
-        if let Some(scope) = named.find(|scope| !is_scope(scope)) {
+        let named = [&self.supported, &self.required].into_iter().flatten();
+        let of_methods = self.methods.iter().flat_map(|(_, scopes)| scopes);
+        if let Some(scope) = named.chain(of_methods).find(|scope| !is_scope(scope)) {
             return Err(format!("{scope:?} is no scope: it must be one word in ASCII"));
         }
+        let methods = self.methods.into_iter().map(|(method, scopes)| {
+            let known = mcp::Method::parse(&method);
+            Ok((known.ok_or_else(|| format!("there is no method {method:?}"))?, scopes))
+        });
+        let methods = methods.collect::<Result<_, String>>()?;
         let metadata_url = match &self.metadata_url {
             Some(url) => PublicUrl::parse(url).map_err(|reason| format!("{url:?}: {reason}"))?,
             None => PublicUrl::parse(&resource.well_known(WELL_KNOWN))?,
@@ -190,6 +210,7 @@ impl BearerAuth {
             challenge: Challenge::new(metadata_url.as_str().to_owned(), self.required),
             host: resource.host().to_owned(),
             metadata,
+            methods,
             check,
             implied: self.implied,
             remembered: self.remembered.unwrap_or(usual),
@@ -212,6 +233,8 @@ pub(crate) struct Protection {
     pub(crate) metadata: Metadata,
     /// The host in the resource's URL.
     pub(crate) host: String,
+    /// The scopes that methods need.
+    pub(crate) methods: Vec<(mcp::Method, Vec<String>)>,
     check: Check,
     implied: Implied,
     remembered: Duration,

@@ -8,9 +8,11 @@
 mod accept;
 mod classic;
 mod modern;
+mod permit;
 
 use std::borrow::Cow;
 
+use super::bearer::Challenge;
 use super::{Cx, Filter, Flow, Refusal, Response};
 use crate::exchange::{Accepts, Caller, Source};
 use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
@@ -50,6 +52,8 @@ pub(crate) struct Endpoint {
     pub(crate) json_depth_max: usize,
     /// Whether callers without chunked framing get streams.
     pub(crate) http10: Http10Streams,
+    /// What callers hear who may not do what they ask for.
+    pub(crate) challenge: Challenge,
 }
 
 /// What one POST asks of the application.

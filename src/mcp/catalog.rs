@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::designation::Designations;
 use super::model::{Prompt, Resource, ResourceTemplate, Tool};
+use super::permissions::{Item, Permissions, Viewer};
 use crate::key::Hasher;
 
 /// Tools, resources, templates and prompts in the order they were added.
@@ -13,6 +14,8 @@ pub(crate) struct Catalog {
     pub(crate) resources: Shelf<Resource>,
     pub(crate) templates: Shelf<TemplateEntry>,
     pub(crate) prompts: Shelf<Prompt>,
+    /// What of it depends on who asks.
+    pub(crate) permissions: Permissions,
 }
 
 /// A tool with what its input schema designates to travel in headers.
@@ -34,6 +37,19 @@ impl Catalog {
     /// them.
     pub(crate) fn designated_suffixes(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().flat_map(|(_, entry)| entry.designations.suffixes())
+    }
+
+    /// Whether there is something at a URI of which the caller sees nothing.
+    pub(crate) fn hides(&self, uri: &str, viewer: &Viewer<'_>) -> bool {
+        if !self.permissions.is_personal() {
+            return false;
+        }
+        let resource = self.resources.find(uri).map(|(_, resource)| Item::Resource(resource));
+        let templates = self.templates.iter().map(|(_, entry)| entry);
+        let matching = templates.filter(|entry| entry.pattern.matches(uri).is_some());
+        let templates = matching.map(|entry| Item::ResourceTemplate(&entry.template));
+        let mut here = resource.into_iter().chain(templates).peekable();
+        here.peek().is_some() && !here.any(|item| self.permissions.shows(item, viewer))
     }
 }
 

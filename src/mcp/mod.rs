@@ -8,6 +8,7 @@ pub mod cursor;
 pub mod designation;
 pub mod model;
 pub(crate) mod params;
+pub mod permissions;
 pub mod schema;
 pub mod seal;
 pub(crate) mod session;

@@ -1,6 +1,7 @@
 //! Bearer tokens: who gets in, what the others are told, where tokens come from.
 
 mod deferred;
+mod scopes;
 
 use serde_json::json;
 use waterwheel::filter::bearer::{BearerAuth, Token, TokenVerdict};
@@ -306,11 +307,19 @@ fn b142_what_cannot_stand_in_a_challenge_is_refused_before_the_server_runs() {
         assert!(with(described).contains("authorization server"), "{issuer}");
     }
     for scope in ["a b", "a\r\nX-Evil: 1", "a\"", "a\\", "\u{e9}", ""] {
-        for described in [protection().scopes([scope]), protection().required_scopes([scope])] {
+        for described in [
+            protection().scopes([scope]),
+            protection().required_scopes([scope]),
+            protection().method_scopes("tools/list", [scope]),
+        ] {
             assert!(with(described).contains("is no scope"), "{scope:?}");
         }
+        let tool = waterwheel::Tool::new("t").scopes([scope]);
+        let answer = |_: &mut waterwheel::ToolCall<'_>| Ok(waterwheel::CallToolResult::new());
+        assert!(mistake(server().tool(tool, answer)).contains("is no scope"), "{scope:?}");
     }
     assert!(with(protection().metadata_url(evil)).contains("character"));
+    assert!(with(protection().method_scopes("tools/lists", ["a"])).contains("tools/lists"));
     assert!(with(BearerAuth::new("https://p.example")).contains("authorization server"));
     assert!(mistake(server().bearer_auth(protection())).contains("check"));
     assert!(mistake(server().public_url(evil)).starts_with("public URL"));

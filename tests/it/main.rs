@@ -24,3 +24,4 @@ mod streams;
 mod subscriptions;
 mod timers;
 mod versions;
+mod visibility;

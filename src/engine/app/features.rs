@@ -10,9 +10,11 @@ use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
+use crate::mcp::catalog::Catalog;
 use crate::mcp::model::{
     CallToolResult, CompleteParams, CompletionReference, Streaming, read_params,
 };
+use crate::mcp::permissions::{Item, Viewer};
 use crate::mcp::{method_not_found, resource_not_found};
 use crate::rpc::ErrorObject;
 
@@ -78,14 +80,21 @@ impl App {
             return desk.fail(&ask.id, &missing("uri"));
         };
         let catalog = desk.catalog;
-        let direct = catalog.resources.find(uri.as_str()).map(|(seq, _)| seq);
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        let shows = |item| catalog.permissions.shows(item, &viewer);
+        let direct = catalog.resources.find(uri.as_str());
+        let direct = direct.filter(|(_, resource)| shows(Item::Resource(resource)));
+        let direct = direct.map(|(seq, _)| seq);
         let mut variables = Vec::new();
         let handler = match direct {
             Some(seq) => self.resources.get_mut(&seq),
             None => catalog
                 .templates
                 .iter()
-                .find_map(|(seq, entry)| Some((seq, entry.pattern.matches(uri.as_str())?)))
+                .find_map(|(seq, entry)| {
+                    let found = entry.pattern.matches(uri.as_str())?;
+                    shows(Item::ResourceTemplate(&entry.template)).then_some((seq, found))
+                })
                 .and_then(|(seq, found)| {
                     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
                     variables = found.into_iter().map(owned).collect();
@@ -114,7 +123,10 @@ impl App {
         let Some(name) = ask.params.name else {
             return desk.fail(&ask.id, &missing("name"));
         };
-        let Some((seq, prompt)) = desk.catalog.prompts.find(name.as_str()) else {
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        let shows = |prompt| desk.catalog.permissions.shows(Item::Prompt(prompt), &viewer);
+        let found = desk.catalog.prompts.find(name.as_str()).filter(|(_, prompt)| shows(prompt));
+        let Some((seq, prompt)) = found else {
             let message = format!("there is no prompt {:?}", crate::rpc::excerpt(name.as_str()));
             return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
         };
@@ -150,13 +162,9 @@ impl App {
             Ok(params) => params,
             Err(error) => return desk.fail(&context.id, &error),
         };
-        let known = match &params.r#ref {
-            CompletionReference::Prompt { name, .. } => desk.catalog.prompts.find(name).is_some(),
-            CompletionReference::Resource { uri, .. } => {
-                desk.catalog.templates.find(uri).is_some()
-                    || desk.catalog.resources.find(uri).is_some()
-            }
-        };
+        let caller = &context.caller;
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        let known = is_visible(&params.r#ref, desk.catalog, &viewer);
         if !known {
             let error = ErrorObject::invalid_params("params.ref names nothing that is here");
             return desk.fail(&context.id, &error);
@@ -166,6 +174,22 @@ impl App {
         let call = CompleteCall { reference, argument, settled, context };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
         run.run(handler, call, desk)
+    }
+}
+
+/// Whether the caller sees what it wants an argument of completed.
+fn is_visible(reference: &CompletionReference, catalog: &Catalog, viewer: &Viewer<'_>) -> bool {
+    let shows = |item| catalog.permissions.shows(item, viewer);
+    match reference {
+        CompletionReference::Prompt { name, .. } => {
+            catalog.prompts.find(name).is_some_and(|(_, prompt)| shows(Item::Prompt(prompt)))
+        }
+        CompletionReference::Resource { uri, .. } => {
+            let template = catalog.templates.find(uri).map(|(_, entry)| &entry.template);
+            let resource = catalog.resources.find(uri).map(|(_, resource)| resource);
+            template.is_some_and(|template| shows(Item::ResourceTemplate(template)))
+                || resource.is_some_and(|resource| shows(Item::Resource(resource)))
+        }
     }
 }
 

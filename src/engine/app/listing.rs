@@ -8,6 +8,7 @@ use crate::filter::endpoint::Ask;
 use crate::key::Hasher;
 use crate::mcp::catalog::Shelf;
 use crate::mcp::model::{Ending, Listed, Listing, Stamped};
+use crate::mcp::permissions::{Permissions, Viewer};
 use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{ErrorObject, encode, json};
@@ -30,19 +31,25 @@ impl App {
     ) -> Result<Made, ErrorObject> {
         let declared = &self.identity.capabilities;
         let (catalog, body) = (desk.catalog, &mut *desk.body);
+        let permissions = &catalog.permissions;
         match method {
             Method::ToolsList if declared.tools.is_some() => {
-                self.list(caller, ask, &catalog.tools, |entry| &entry.tool, body)
+                self.list(caller, ask, permissions, &catalog.tools, |entry| &entry.tool, body)
             }
             Method::PromptsList if declared.prompts.is_some() => {
-                self.list(caller, ask, &catalog.prompts, |prompt| prompt, body)
+                self.list(caller, ask, permissions, &catalog.prompts, |prompt| prompt, body)
             }
             Method::ResourcesList if declared.resources.is_some() => {
-                self.list(caller, ask, &catalog.resources, |resource| resource, body)
+                self.list(caller, ask, permissions, &catalog.resources, |resource| resource, body)
             }
-            Method::ResourcesTemplatesList if declared.resources.is_some() => {
-                self.list(caller, ask, &catalog.templates, |entry| &entry.template, body)
-            }
+            Method::ResourcesTemplatesList if declared.resources.is_some() => self.list(
+                caller,
+                ask,
+                permissions,
+                &catalog.templates,
+                |entry| &entry.template,
+                body,
+            ),
             // What is not declared does not exist, however empty the list would be.
             _ => Err(method_not_found(&ask.method)),
         }
@@ -52,6 +59,7 @@ impl App {
         &mut self,
         caller: &Caller<'_>,
         ask: &Ask<'_>,
+        permissions: &Permissions,
         shelf: &Shelf<E>,
         item: impl Fn(&E) -> &T,
         body: &mut Vec<u8>,
@@ -63,14 +71,19 @@ impl App {
             let after = self.identity.cursors.open(T::LIST, cursor).map_err(|_| {
                 ErrorObject::invalid_params("params.cursor is not one this server gave out")
             })?;
-            let page = self.render(caller.version, shelf, after, item);
+            let page = self.page(caller, permissions, shelf, after, item);
+            encode::write_result_raw(body, &ask.id, &page);
+            return Ok(answered);
+        }
+        if permissions.is_personal() {
+            let page = self.page(caller, permissions, shelf, 0, item);
             encode::write_result_raw(body, &ask.id, &page);
             return Ok(answered);
         }
         let key = (T::LIST, caller.version);
         let fresh = |(revision, _): &&(u64, Vec<u8>)| *revision == shelf.revision();
         if self.listings.first.get(&key).filter(fresh).is_none() {
-            let page = self.render(caller.version, shelf, 0, item);
+            let page = self.render(caller.version, shelf.after(0), item);
             self.listings.first.insert(key, (shelf.revision(), page));
         }
         let (_, page) = &self.listings.first[&key];
@@ -78,18 +91,31 @@ impl App {
         Ok(answered)
     }
 
-    fn render<E, T: Listed>(
+    /// One page as this caller sees it: as long as any other, and with another one behind it only
+    /// if there is something to see on that. What is hidden leaves no gap.
+    fn page<E, T: Listed>(
         &self,
-        version: Version,
+        caller: &Caller<'_>,
+        permissions: &Permissions,
         shelf: &Shelf<E>,
         after: u64,
         item: impl Fn(&E) -> &T,
+    ) -> Vec<u8> {
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        let seen = |(_, entry): &(u64, &E)| permissions.shows(item(entry).as_item(), &viewer);
+        self.render(caller.version, shelf.after(after).filter(seen), &item)
+    }
+
+    fn render<'s, E: 's, T: Listed + 's>(
+        &self,
+        version: Version,
+        mut rest: impl Iterator<Item = (u64, &'s E)>,
+        item: impl Fn(&'s E) -> &'s T,
     ) -> Vec<u8> {
         let size = match self.identity.page_items {
             0 => usize::MAX,
             size => size,
         };
-        let mut rest = shelf.after(after);
         let mut last = 0;
         let mut items = Vec::new();
         for (seq, entry) in rest.by_ref().take(size) {

@@ -8,6 +8,7 @@ use crate::filter::endpoint::Ask;
 use crate::http::Status;
 use crate::mcp::method_not_found;
 use crate::mcp::model::{EmptyResult, SubscriptionFilter, SubscriptionsListenParams, read_params};
+use crate::mcp::permissions::Viewer;
 use crate::mcp::subscription::{Change, acknowledge};
 use crate::rpc::ErrorObject;
 
@@ -23,7 +24,7 @@ impl App {
             |status, error: &ErrorObject| Response::rpc_error(status, Some(&ask.id), error);
         let params: SubscriptionsListenParams =
             read_params(ask.source.params()).map_err(|error| refuse(Status::OK, &error))?;
-        let filter = self.honoured(params.notifications);
+        let mut filter = self.honoured(params.notifications);
         if filter.resource_subscriptions.len() > desk.followed_max {
             let error = ErrorObject::invalid_params("too many resources in one subscription");
             return Err(refuse(Status::OK, &error));
@@ -37,6 +38,9 @@ impl App {
         let mut acknowledgement = Vec::new();
         acknowledge(&mut acknowledgement, &ask.id, &filter);
         let hears = filter != SubscriptionFilter::default();
+        // What the caller does not see is promised like what is not there: nobody hears of it.
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        filter.resource_subscriptions.retain(|uri| !desk.catalog.hides(uri, &viewer));
         desk.subscriptions.add(id, ask.id.clone(), caller.principal.clone(), filter);
         Ok(Answer::Listen { id, acknowledgement, hears })
     }
@@ -73,7 +77,10 @@ impl App {
         if session.followed.len() >= followed_max && !session.followed.contains(uri) {
             return Err(ErrorObject::invalid_params("this session follows too many resources"));
         }
-        session.followed.insert(uri.into());
+        let viewer = Viewer::new(caller.principal.as_ref(), caller.version);
+        if !desk.catalog.hides(uri, &viewer) {
+            session.followed.insert(uri.into());
+        }
         Ok(self.answer(caller, &ask.id, &EmptyResult::default(), desk))
     }
 

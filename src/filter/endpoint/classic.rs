@@ -26,6 +26,8 @@ impl Endpoint {
             Some(mcp::Method::Discover) => self.stranger(post, Some(&ask.id), cx)?,
             _ => self.classic_caller(post, Some(&ask.id), cx)?,
         };
+        self.permit(&mut ask, caller.version, cx)
+            .map_err(|lacking| self.deny(Some(&ask.id), &lacking, cx))?;
         check_framing(&ask, post, cx)?;
         ask.known = ask.known.filter(|method| method.facts().classic);
         caller.progress_token = meta.progress_token.and_then(|token| token.0);
@@ -151,13 +153,20 @@ impl Endpoint {
         if !post.accepts.json {
             return Err(super::not_acceptable(None, "a batch is answered with application/json"));
         }
-        let items: Vec<Item<'r>> = items.into_iter().map(|item| batch_item(item, cx)).collect();
+        let mut items: Vec<Item<'r>> = items.into_iter().map(|item| batch_item(item, cx)).collect();
         let handshake = |item: &Item<'_>| match item {
             Item::Request(ask) => ask.known == Some(mcp::Method::Initialize),
             _ => false,
         };
         if items.iter().any(handshake) {
             return refuse("initialize must not be part of a batch");
+        }
+        for item in &mut items {
+            // None of it runs: a challenge is about the whole HTTP request.
+            if let Item::Request(ask) = item {
+                self.permit(ask, caller.version, cx)
+                    .map_err(|lacking| self.deny(None, &lacking, cx))?;
+            }
         }
         Ok(Inbound { caller, work: Work::Batch(items) })
     }

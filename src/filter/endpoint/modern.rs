@@ -32,6 +32,9 @@ impl Endpoint {
         let claimed = required_meta(&meta).map_err(invalid)?;
         check_version_field(post.field, claimed).map_err(|error| bad_request(id, &error))?;
         let version = self.modern_version(claimed, id)?;
+        self.permit(&mut ask, version, cx)
+            .map_err(|lacking| self.deny(Some(&ask.id), &lacking, cx))?;
+        let id = Some(&ask.id);
         check_mirrors(post.request, &ask, cx).map_err(|error| bad_request(id, &error))?;
         ask.known = ask.known.filter(|method| method.facts().modern);
         if ask.known.is_none() {

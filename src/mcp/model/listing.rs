@@ -5,28 +5,48 @@ use serde::ser::SerializeMap;
 use super::{
     At, CacheHint, Meta, Outcome, Prompt, Render, Resource, ResourceTemplate, Tool, entry,
 };
+use crate::mcp::permissions::Item;
 use crate::mcp::version::Version;
 
 /// A thing that is listed.
 pub trait Listed: Render {
     /// The member of the result that holds the list, which also names the list in cursors.
     const LIST: &'static str;
+
+    /// The thing as those see it who decide who else does.
+    fn as_item(&self) -> Item<'_>;
 }
 
 impl Listed for Tool {
     const LIST: &'static str = "tools";
+
+    fn as_item(&self) -> Item<'_> {
+        Item::Tool(self)
+    }
 }
 
 impl Listed for Prompt {
     const LIST: &'static str = "prompts";
+
+    fn as_item(&self) -> Item<'_> {
+        Item::Prompt(self)
+    }
 }
 
 impl Listed for Resource {
     const LIST: &'static str = "resources";
+
+    fn as_item(&self) -> Item<'_> {
+        Item::Resource(self)
+    }
 }
 
 impl Listed for ResourceTemplate {
     const LIST: &'static str = "resourceTemplates";
+
+    fn as_item(&self) -> Item<'_> {
+        Item::ResourceTemplate(self)
+    }
 }
 
 /// One page of a listing, which borrows what it lists.

@@ -53,6 +53,9 @@ pub struct Tool {
     /// When it is not called any more because it keeps failing; known to the server only.
     #[serde(skip)]
     pub breaker: Option<Breaker>,
+    /// What a caller must have been granted to call it; known to the server only.
+    #[serde(skip)]
+    pub scopes: Vec<String>,
 }
 
 /// Hints at what to expect of a tool, for those who trust the server.
@@ -132,6 +135,7 @@ impl Tool {
             meta: Meta::new(),
             streaming: Streaming::default(),
             breaker: None,
+            scopes: Vec::new(),
         }
     }
 
@@ -187,6 +191,14 @@ impl Tool {
     /// [`circuit_breaker`](crate::ServerBuilder::circuit_breaker) says for all tools.
     pub fn circuit_breaker(mut self, breaker: Breaker) -> Self {
         self.breaker = Some(breaker);
+        self
+    }
+
+    /// What a caller must have been granted to call it, all of it; nothing unless set. A caller who
+    /// lacks some is told what to ask for, and no handler runs (revision 2026-07-28, Scope
+    /// Challenge Handling). Clients are not told beforehand.
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 

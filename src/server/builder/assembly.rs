@@ -3,13 +3,14 @@
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
 use crate::engine::{Engine, Parts, register};
 use crate::error::BuildError;
-use crate::filter::bearer::{BearerGate, Metadata, Protection};
+use crate::filter::bearer::{BearerGate, Challenge, Metadata, Protection};
 use crate::filter::endpoint::Endpoint;
 use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
 use crate::filter::{AccessLog, Chain};
 use crate::http::Method;
 use crate::mcp::cursor::CursorKey;
+use crate::mcp::model::CacheScope;
 use crate::server::Server;
 use crate::workers::Workers;
 
@@ -51,6 +52,9 @@ impl ServerBuilder {
         self.app.identity.served = self.versions.clone();
         self.app.identity.cursors = CursorKey::new(random_key()?);
         self.app.identity.page_items = self.limits.page_items;
+        if self.catalog.permissions.is_personal() {
+            self.app.identity.cache.scope = CacheScope::Private;
+        }
         self.app.workers =
             Workers::new(self.limits.blocking_threads, self.limits.blocking_queue_max);
         if self.announces {
@@ -83,24 +87,22 @@ impl ServerBuilder {
         let open_paths = self.open_paths(&public_paths);
         let metadata = protection.as_ref().map(|protection| &protection.metadata);
         let router = self.build_router(&paths, metadata);
-        let rate = self.ops.rate.take();
-        let (rate, rate_of_tokens) = match protection {
-            None => (rate, None),
-            Some(_) => (None, rate),
-        };
+        // Whoever checks the credentials asks it, because it is about whose they are.
+        let mut rate = self.ops.rate.take();
         chain.push(Security {
             origins: self.origins.clone(),
             hosts: self.hosts.clone(),
             auth: self.auth.take(),
-            rate,
+            rate: rate.take_if(|_| protection.is_none()),
             open_paths: open_paths.clone(),
             public_paths,
             methods: router.served(),
         });
+        let mut challenge = Challenge::default();
         if let Some(protection) = protection {
+            challenge = protection.challenge.clone();
             let tokens_max = self.limits.tokens_max;
             let mailbox = self.mailbox.clone();
-            let rate = rate_of_tokens;
             chain.push(BearerGate::new(protection, open_paths, tokens_max, rate, mailbox));
         }
         chain.push(router);
@@ -110,6 +112,7 @@ impl ServerBuilder {
             sessions: self.app.sessions,
             json_depth_max: self.limits.json_depth_max,
             http10: self.http10,
+            challenge,
         });
         Ok(chain)
     }

@@ -6,6 +6,7 @@ use super::ServerBuilder;
 use crate::error::BuildError;
 use crate::filter::bearer::{BearerAuth, Protection, Site};
 use crate::http::{PublicUrl, is_loopback};
+use crate::mcp::permissions::{Item, Viewer};
 
 impl ServerBuilder {
     /// The URL under which clients see this server, when a proxy is in front of it: what stands in
@@ -46,6 +47,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows tools, prompts, resources and templates only to those callers of whom this hook says
+    /// so. What a caller does not see is in none of its listings, and asking for it by name is
+    /// answered as if it were not there. All are seen by everybody unless set.
+    ///
+    /// It runs on the loop, for every item of a listing: keep it quick. If it panics, the item is
+    /// hidden. Listings and reads are then [private](crate::CacheScope::Private) to their caller,
+    /// whatever [`cache`](Self::cache) says.
+    pub fn visible(
+        mut self,
+        hook: impl for<'i, 'v> Fn(Item<'i>, &Viewer<'v>) -> bool + 'static,
+    ) -> Self {
+        self.catalog.permissions.show_if(hook);
+        self
+    }
+
     /// Checks the description of the tokens, now that all of the server is described.
     pub(super) fn settle_bearer_auth(&mut self) -> Result<Option<Protection>, BuildError> {
         let Some(described) = self.bearer.take() else {
@@ -62,8 +78,9 @@ impl ServerBuilder {
             public_url: self.public_url.as_ref(),
             name: info.title.as_deref().unwrap_or(&info.name),
         };
-        let protection = described.settle(&site)?;
+        let mut protection = described.settle(&site)?;
         self.answer_for(&protection.host);
+        self.catalog.permissions.need(std::mem::take(&mut protection.methods));
         Ok(Some(protection))
     }
 

@@ -123,20 +123,22 @@ mod server;
 mod timers;
 mod workers;
 
+pub use engine::app::Middleware;
 pub use engine::handler::{CallError, CompleteCall, PromptCall, ResourceCall, ToolCall};
 pub use engine::{AfterFlush, CloseReason, Conn, Engine};
 pub use error::{BuildError, Error};
-pub use exchange::{Accepts, Flowing, RequestContext, Responder};
+pub use exchange::{Accepts, Flowing, MethodCall, RequestContext, Responder};
 pub use key::{ConnKey, ExchangeId, Principal, SessionId};
 pub use limits::{Breaker, HttpLimits, Limits, ReplayLimits, TaskLimits, Timeouts, TurnLimits};
 pub use mcp::model::{
     Annotations, Answers, BooleanField, CacheHint, CacheScope, CallToolResult, ChoiceField,
     ChoicesField, CompleteResult, Content, CreateMessage, CreateMessageResult, ElicitAction,
-    ElicitResult, FormField, FormSchema, GetPromptResult, Icon, Implementation, IncludeContext,
-    InputRequest, InputRequests, ListRootsResult, LogLevel, ModelPreferences, NeedInput,
-    NumberField, Progress, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Reply,
-    Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent, SamplingMessage,
-    Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent, ToolUseContent,
+    ElicitResult, Ending, FormField, FormSchema, GetPromptResult, Icon, Implementation,
+    IncludeContext, InputRequest, InputRequests, ListRootsResult, LogLevel, ModelPreferences,
+    NeedInput, NumberField, Progress, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
+    Reply, Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent,
+    SamplingMessage, Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent,
+    ToolUseContent,
 };
 pub use mcp::permissions::{Item, Viewer};
 pub use mcp::seal::{StateKey, StateKeys};

@@ -1,5 +1,6 @@
 //! The application: which handler serves which method, and what the library answers itself.
 
+mod around;
 mod circuit;
 mod features;
 mod handshake;
@@ -35,6 +36,8 @@ use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{self, ErrorObject, Id, encode};
 use crate::workers::Workers;
+pub(crate) use around::Around;
+pub use around::Middleware;
 pub(crate) use circuit::Circuit;
 use listing::Listings;
 
@@ -55,6 +58,8 @@ pub(crate) struct App {
     pub(crate) unasked: u64,
     /// The breaker of tools that have none of their own.
     pub(crate) breaker: Option<Breaker>,
+    /// Some if anything stands around all methods.
+    pub(crate) around: Option<Box<Around>>,
 }
 
 /// How the server presents itself.
@@ -150,7 +155,7 @@ impl App {
         let stream_now = !version.is_modern() && must_stream(&ask, desk.catalog);
         desk.body.clear();
         if ask.known == Some(Method::SubscriptionsListen) {
-            return self.listen(&caller, &ask, desk).unwrap_or_else(Answer::Whole);
+            return self.listen_around(&caller, &ask, desk);
         }
         match self.ask(caller, ask, desk) {
             Made::Pending(id) => Answer::Pending { id, stream_now },
@@ -172,6 +177,14 @@ impl App {
     }
 
     fn ask(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Made {
+        match self.around {
+            None => self.serve(caller, ask, desk),
+            Some(_) => self.ask_around(caller, ask, desk),
+        }
+    }
+
+    /// Runs the method.
+    fn serve(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Made {
         let result = match ask.known {
             Some(Method::Initialize) => self.initialize(&caller, &ask, desk),
             Some(Method::Discover) => self.discover(&caller, &ask, desk),
@@ -259,12 +272,13 @@ impl App {
     }
 
     /// Tells whoever watched a request how it ended.
-    pub(crate) fn on_end(&mut self, watch: &Watch, ending: Ending, now: Instant) {
+    pub(crate) fn on_end(&mut self, watch: Watch, ending: Ending, now: Instant) {
         if let Some((tool, pass)) = watch.circuit
             && let Some(circuit) = self.tools.get_mut(&tool).and_then(|code| code.circuit.as_mut())
         {
             circuit.note(pass, ending, now);
         }
+        self.leave(watch.visit, ending, now);
     }
 
     fn unasked_response(&mut self, response: &rpc::Response<'_>) {

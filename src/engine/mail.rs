@@ -59,7 +59,7 @@ impl<T> Engine<T> {
             return;
         };
         if let Some(watch) = exchange.watch.take() {
-            self.app.on_end(&watch, ending, now);
+            self.app.on_end(*watch, ending, now);
         }
         match exchange.seat {
             Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),

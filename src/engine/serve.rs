@@ -69,7 +69,7 @@ impl<T> Engine<T> {
             }
         }
         while let Some(watch) = self.exchanges.poll_unanswered() {
-            self.app.on_end(&watch, Ending::Cancelled, now);
+            self.app.on_end(watch, Ending::Cancelled, now);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::filter::endpoint::GetStream;
 use crate::filter::{Facts, Response};
 use crate::http::{Method, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
-use crate::mcp::model::Stamped;
+use crate::mcp::model::{Ending, Stamped};
 use crate::mcp::subscription::ListenResult;
 use crate::rpc::{ErrorObject, encode};
 
@@ -391,7 +391,10 @@ impl<T> Engine<T> {
             self.say(id, &message, now);
         }
         let key = self.attached(id);
-        let Some(exchange) = self.exchanges.close(id) else { return true };
+        let Some(mut exchange) = self.exchanges.close(id) else { return true };
+        if let Some(watch) = exchange.watch.take() {
+            self.app.on_end(*watch, Ending::Result, now);
+        }
         self.subscriptions.remove(id);
         self.leave_session(id, exchange.session);
         self.detached.forget(id);

@@ -26,13 +26,14 @@ use std::time::Instant;
 pub use call::{Accepts, RequestContext};
 pub use notifier::Flowing;
 pub use responder::Responder;
+pub use watch::MethodCall;
 
 pub(crate) use call::{Caller, Fragment, Source, default_log_level};
 pub(crate) use detached::{DetachedStore, Recorded, Replay};
 pub(crate) use mail::Mail;
 pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};
 pub(crate) use responder::{Ticket, Verify};
-pub(crate) use watch::{Pass, Watch};
+pub(crate) use watch::{Pass, Trace, Visit, Watch};
 
 use crate::http::Reply;
 use crate::http::ResponseHead;

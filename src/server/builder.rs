@@ -93,6 +93,7 @@ impl ServerBuilder {
                 sessions: true,
                 unasked: 0,
                 breaker: None,
+                around: None,
             },
             catalog: Catalog::default(),
             filters: Chain::new(),

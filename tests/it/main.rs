@@ -11,6 +11,7 @@ mod exchange;
 mod features;
 mod http;
 mod limits;
+mod middleware;
 mod modern;
 mod ops;
 mod rate;

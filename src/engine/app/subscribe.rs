@@ -1,40 +1,70 @@
 //! Requests to hear of changes, of both eras.
 
 use super::{App, Desk, Made, busy, missing};
-use crate::engine::answer::Answer;
+use crate::engine::answer::{Answer, status_of};
 use crate::exchange::{Caller, Purpose};
 use crate::filter::Response;
 use crate::filter::endpoint::Ask;
 use crate::http::Status;
 use crate::mcp::method_not_found;
-use crate::mcp::model::{EmptyResult, SubscriptionFilter, SubscriptionsListenParams, read_params};
+use crate::mcp::model::{
+    EmptyResult, Ending, SubscriptionFilter, SubscriptionsListenParams, read_params,
+};
 use crate::mcp::permissions::Viewer;
 use crate::mcp::subscription::{Change, acknowledge};
 use crate::rpc::ErrorObject;
 
 impl App {
+    /// Opens a subscription, with all that stands around its method.
+    pub(super) fn listen_around(
+        &mut self,
+        caller: &Caller<'_>,
+        ask: &Ask<'_>,
+        desk: &mut Desk<'_>,
+    ) -> Answer {
+        let refuse =
+            |status, error| Answer::Whole(Response::rpc_error(status, Some(&ask.id), error));
+        let visit = match self.enter(caller, ask, desk.now) {
+            Ok(visit) => visit,
+            Err(error) => {
+                let status = status_of(caller.version, Ending::Error(error.code));
+                return refuse(status, &error);
+            }
+        };
+        match self.listen(caller, ask, desk) {
+            Ok(answer) => {
+                if let Answer::Listen { id, .. } = &answer {
+                    desk.watch(*id, visit);
+                }
+                answer
+            }
+            Err((status, error)) => {
+                self.leave(visit, Ending::Error(error.code), desk.now);
+                refuse(status, &error)
+            }
+        }
+    }
+
     /// Opens a subscription (revision 2026-07-28, Subscriptions).
-    pub(super) fn listen(
+    fn listen(
         &self,
         caller: &Caller<'_>,
         ask: &Ask<'_>,
         desk: &mut Desk<'_>,
-    ) -> Result<Answer, Response> {
-        let refuse =
-            |status, error: &ErrorObject| Response::rpc_error(status, Some(&ask.id), error);
+    ) -> Result<Answer, (Status, ErrorObject)> {
         let params: SubscriptionsListenParams =
-            read_params(ask.source.params()).map_err(|error| refuse(Status::OK, &error))?;
+            read_params(ask.source.params()).map_err(|error| (Status::OK, error))?;
         let mut filter = self.honoured(params.notifications);
         if filter.resource_subscriptions.len() > desk.followed_max {
             let error = ErrorObject::invalid_params("too many resources in one subscription");
-            return Err(refuse(Status::OK, &error));
+            return Err((Status::OK, error));
         }
         if desk.subscriptions.check(caller.principal.as_ref(), &ask.id).is_err() {
             let message = "you have an open subscription under this id; choose another";
-            return Err(refuse(Status::BAD_REQUEST, &ErrorObject::invalid_request(message)));
+            return Err((Status::BAD_REQUEST, ErrorObject::invalid_request(message)));
         }
         let opened = desk.open(caller, Purpose::Listen(ask.id.clone()));
-        let id = opened.map_err(|_| refuse(Status::UNAVAILABLE, &busy()))?;
+        let id = opened.map_err(|_| (Status::UNAVAILABLE, busy()))?;
         let mut acknowledgement = Vec::new();
         acknowledge(&mut acknowledgement, &ask.id, &filter);
         let hears = filter != SubscriptionFilter::default();

@@ -1,6 +1,7 @@
 //! What those who run a server switch on: everything here is off unless asked for.
 
 use super::ServerBuilder;
+use crate::engine::app::Middleware;
 use crate::filter::RateLimit;
 use crate::limits::Breaker;
 
@@ -36,6 +37,13 @@ impl ServerBuilder {
     /// [`Tool::circuit_breaker`](crate::Tool::circuit_breaker) comes first.
     pub fn circuit_breaker(mut self, breaker: Breaker) -> Self {
         self.app.breaker = Some(breaker);
+        self
+    }
+
+    /// Puts a middleware around all methods, inside of those that are there already; see
+    /// [`Middleware`].
+    pub fn middleware(mut self, middleware: impl Middleware + 'static) -> Self {
+        self.app.around.get_or_insert_default().push(Box::new(middleware));
         self
     }
 }

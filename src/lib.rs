@@ -127,7 +127,9 @@ pub use engine::app::Middleware;
 pub use engine::handler::{CallError, CompleteCall, PromptCall, ResourceCall, ToolCall};
 pub use engine::{AfterFlush, CloseReason, Conn, Engine};
 pub use error::{BuildError, Error};
-pub use exchange::{Accepts, Flowing, MethodCall, RequestContext, Responder};
+pub use exchange::{
+    Accepts, AskError, Flowing, MethodCall, Pause, RequestContext, Responder, Resumable,
+};
 pub use key::{ConnKey, ExchangeId, Principal, SessionId};
 pub use limits::{Breaker, HttpLimits, Limits, ReplayLimits, TaskLimits, Timeouts, TurnLimits};
 pub use mcp::model::{

@@ -75,6 +75,10 @@ pub struct Limits {
     pub pending_messages_max: usize,
     /// Bytes of messages that wait for one classic session; the oldest are dropped.
     pub pending_bytes_max: usize,
+    /// Requests to clients that may wait for an answer; one more fails at once.
+    pub asks_max: usize,
+    /// How often a call may ask its caller while that waits; then it fails.
+    pub ask_rounds_max: usize,
     /// Resources that one session or subscription may follow; one more is refused.
     pub followed_resources_max: usize,
     /// Resources that may have changed before they are announced; one more announces all at once.
@@ -113,6 +117,8 @@ impl Default for Limits {
             replay: ReplayLimits::default(),
             pending_messages_max: 256,
             pending_bytes_max: 64 * KIB,
+            asks_max: 16_384,
+            ask_rounds_max: 16,
             followed_resources_max: 1024,
             announced_resources_max: 4096,
             page_items: 100,
@@ -224,6 +230,10 @@ pub struct Timeouts {
     pub keep_alive: Duration,
     /// How long the record of a stream is kept after its last event, for clients that resume.
     pub retention: Duration,
+    /// How long the user or model of a client may take to answer a question: people have to think.
+    pub ask_user: Duration,
+    /// How long a client may take to answer what it knows by itself.
+    pub ask_client: Duration,
     /// How long a change waits for others before it is announced, so that a burst of them is told
     /// once; zero announces each at once.
     pub announce: Duration,
@@ -248,6 +258,8 @@ impl Default for Timeouts {
             session_unconfirmed: Duration::from_secs(30),
             keep_alive: Duration::from_secs(30),
             retention: Duration::from_secs(60),
+            ask_user: Duration::from_secs(300),
+            ask_client: Duration::from_secs(30),
             announce: Duration::from_millis(100),
             reconnect: Duration::from_secs(1),
             grace: Duration::from_secs(10),

@@ -21,8 +21,8 @@ use serde_json::json;
 use support::request::Request;
 use support::response::Response;
 use waterwheel::{
-    CallToolResult, Error, Limits, LogLevel, Responder, Server, ServerBuilder, ServerHandle,
-    Streaming, Timeouts, Tool, ToolCall,
+    CallError, CallToolResult, Error, Limits, LogLevel, Responder, Server, ServerBuilder,
+    ServerHandle, Streaming, Timeouts, Tool, ToolCall,
 };
 
 /// Longer than anything here takes on the slowest machine.
@@ -276,7 +276,9 @@ fn one_blocking_call_too_many_is_refused_and_a_panic_costs_no_worker() {
     let limits = Limits { blocking_threads: 1, blocking_queue_max: 1, ..Limits::default() };
     let server = Running::start(move |server| {
         with_blocking(server, gate, enter)
-            .tool_blocking(Tool::new("panics"), |_| panic!("expected by the test"))
+            .tool_blocking(Tool::new("panics"), |_| -> Result<CallToolResult, CallError> {
+                panic!("expected by the test")
+            })
             .limits(limits)
     });
     let (mut runs, mut waits, mut refused) = (server.connect(), server.connect(), server.connect());

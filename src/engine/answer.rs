@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::handler::Paused;
 use super::streams::milliseconds;
 use super::{Engine, Phase};
 use crate::exchange::{Batch, Exchange, Purpose, Recorded};
@@ -10,7 +11,7 @@ use crate::filter::{Chain, Cx, Facts, Filter, Response};
 use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
-use crate::mcp::model::Ending;
+use crate::mcp::model::{Ending, NeedInput};
 use crate::mcp::version::Version;
 use crate::rpc;
 
@@ -23,10 +24,21 @@ pub(crate) enum Answer {
     Rpc(RpcAnswer),
     /// A handler took the request away and owes the answer.
     Pending { id: ExchangeId, stream_now: bool },
+    /// A handler asks its caller first.
+    Asking(Box<Asked>),
     /// A stream for a session, or what it has missed of one.
     Stream(GetStream),
     /// A subscription, which begins with its acknowledgement.
     Listen { id: ExchangeId, acknowledgement: Vec<u8>, hears: bool },
+}
+
+/// A call that asks, and what it said before.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: ExchangeId,
+    pub(crate) paused: Box<Paused>,
+    pub(crate) need: NeedInput,
+    pub(crate) said: Vec<Vec<u8>>,
 }
 
 /// How a serialized answer is framed.
@@ -75,6 +87,16 @@ impl<T> Engine<T> {
                 } else {
                     self.arm_keep_alive(id, now);
                 }
+            }
+            Answer::Asking(asked) => {
+                let Asked { id, paused, need, said } = *asked;
+                if let Some(conn) = self.conn(key) {
+                    conn.busy = Some(id);
+                }
+                for message in said {
+                    self.say(id, &message, now);
+                }
+                self.on_need(id, paused, need, now);
             }
             Answer::Listen { id, acknowledgement, hears } => {
                 if let Some(conn) = self.conn(key) {

@@ -5,6 +5,7 @@ mod circuit;
 mod features;
 mod handshake;
 mod listing;
+mod need;
 mod run;
 mod subscribe;
 
@@ -12,24 +13,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::answer::{Answer, RpcAnswer, join, status_of};
-use super::handler::{Completions, Handler, Kind, Prompts, Resources, Tools};
+use super::answer::{Answer, Asked, RpcAnswer, join, status_of};
+use super::handler::{Completions, Handler, Kind, Paused, Prompts, Resources, Tools};
 use crate::exchange::{
-    Batch, Busy, Caller, Committed, Exchange, ExchangeRegistry, Flags, Mail, Notifier, Outlet,
-    Poster, Purpose, RequestContext, Seat, Source, Watch,
+    Batch, Busy, Caller, ClientResponse, Committed, Exchange, ExchangeRegistry, Flags, Mail,
+    Notifier, Outlet, Poster, Purpose, RequestContext, Seat, Source, Watch,
 };
 use crate::filter::endpoint::{Ask, Item, Note, Work};
 use crate::filter::{Facts, Passage, Response};
 use crate::http::{Reply, ResponseHead, Status};
 use crate::key::{ExchangeId, Hasher, SessionId};
-use crate::limits::Breaker;
+use crate::limits::{Breaker, Limits};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::{
-    CacheHint, EmptyResult, Ending, Implementation, Outcome, ServerCapabilities, Stamp, Stamped,
+    CacheHint, EmptyResult, Ending, Implementation, NeedInput, Outcome, ServerCapabilities, Stamp,
+    Stamped,
 };
 use crate::mcp::schema::Schema;
+use crate::mcp::seal::StateKeys;
 use crate::mcp::session::Sessions;
 use crate::mcp::subscription::Subscriptions;
 use crate::mcp::version::Version;
@@ -72,6 +75,8 @@ pub(crate) struct Identity {
     /// Revisions served, newest first.
     pub(crate) served: Vec<Version>,
     pub(crate) cache: CacheHint,
+    /// What seals the states that modern callers carry.
+    pub(crate) states: StateKeys,
     pub(crate) cursors: CursorKey,
     pub(crate) page_items: usize,
 }
@@ -89,18 +94,20 @@ pub(crate) struct ToolCode {
 /// What the engine lends the application for one POST.
 pub(crate) struct Desk<'d> {
     pub(crate) now: Instant,
+    /// Seconds since 1970, or since the engine was made if nobody said what the date is.
+    pub(crate) now_secs: u64,
     pub(crate) seat: Seat,
+    /// The exchange of a call that is run again.
+    pub(crate) again: Option<ExchangeId>,
     pub(crate) reply: Reply,
     pub(crate) passage: &'d mut Passage,
     pub(crate) facts: Facts<'d>,
     pub(crate) exchanges: &'d mut ExchangeRegistry,
     pub(crate) sessions: &'d mut Sessions,
     pub(crate) subscriptions: &'d mut Subscriptions,
-    pub(crate) followed_max: usize,
     pub(crate) catalog: &'d Catalog,
     pub(crate) mailbox: &'d Mailbox<Mail>,
-    pub(crate) mail_max: usize,
-    pub(crate) bytes_max: usize,
+    pub(crate) limits: &'d Limits,
     /// Where an answer is serialized.
     pub(crate) body: &'d mut Vec<u8>,
 }
@@ -110,6 +117,8 @@ pub(crate) struct Worked {
     pub(crate) answer: Answer,
     /// Running calls that the POST cancels.
     pub(crate) cancelled: Vec<ExchangeId>,
+    /// Answers to requests of ours.
+    pub(crate) responses: Vec<ClientResponse>,
 }
 
 /// What one request came to.
@@ -120,6 +129,8 @@ pub(crate) enum Made {
     Refused(Status),
     /// A handler owes the answer.
     Pending(ExchangeId),
+    /// The call asks its caller first and goes on with the answers.
+    Asking { id: ExchangeId, paused: Box<Paused>, need: NeedInput, said: Vec<Vec<u8>> },
 }
 
 impl App {
@@ -131,20 +142,21 @@ impl App {
         desk: &mut Desk<'_>,
     ) -> Worked {
         let mut cancelled = Vec::new();
+        let mut responses = Vec::new();
         let answer = match work {
             Work::Request(ask) => self.single(caller, ask, desk),
-            Work::Batch(items) => self.batch(&caller, items, &mut cancelled, desk),
+            Work::Batch(items) => self.batch(&caller, items, &mut cancelled, &mut responses, desk),
             Work::Notification(note) => {
                 cancelled.extend(self.note(&caller, &note, desk));
                 accepted()
             }
             Work::Response(response) => {
-                self.unasked_response(&response);
+                responses.push(response.into());
                 accepted()
             }
             Work::Stream(get) => Answer::Stream(get),
         };
-        Worked { answer, cancelled }
+        Worked { answer, cancelled, responses }
     }
 
     fn single(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Answer {
@@ -159,6 +171,9 @@ impl App {
         }
         match self.ask(caller, ask, desk) {
             Made::Pending(id) => Answer::Pending { id, stream_now },
+            Made::Asking { id, paused, need, said } => {
+                Answer::Asking(Box::new(Asked { id, paused, need, said }))
+            }
             Made::Refused(status) => Answer::Rpc(RpcAnswer {
                 status,
                 said: Vec::new(),
@@ -213,6 +228,7 @@ impl App {
         caller: &Caller<'_>,
         items: Vec<Item<'_>>,
         cancelled: &mut Vec<ExchangeId>,
+        responses: &mut Vec<ClientResponse>,
         desk: &mut Desk<'_>,
     ) -> Answer {
         let Ok(whole) = desk.open(caller, Purpose::Batch(Batch::default())) else {
@@ -229,7 +245,7 @@ impl App {
                     batch.answers.push(desk.body.clone());
                 }
                 Item::Notification(note) => cancelled.extend(self.note(caller, &note, desk)),
-                Item::Response(response) => self.unasked_response(&response),
+                Item::Response(response) => responses.push(response.into()),
             }
         }
         desk.seat = seat;
@@ -255,8 +271,14 @@ impl App {
         desk.body.clear();
         // Progress would need a stream of its own; the batch is answered in one piece.
         let caller = Caller { progress_token: None, log_level: None, ..caller.clone() };
+        let call = ask.id.clone();
         match self.ask(caller, ask, desk) {
             Made::Pending(_) => batch.awaited += 1,
+            Made::Asking { id, .. } => {
+                desk.exchanges.cancel(id);
+                desk.fail(&call, &ErrorObject::internal());
+                batch.answers.push(desk.body.clone());
+            }
             Made::Answered { .. } | Made::Refused(_) => batch.answers.push(desk.body.clone()),
         }
     }
@@ -279,11 +301,6 @@ impl App {
             circuit.note(pass, ending, now);
         }
         self.leave(watch.visit, ending, now);
-    }
-
-    fn unasked_response(&mut self, response: &rpc::Response<'_>) {
-        self.unasked += 1;
-        log::warn!("a client answered {:?}, which nobody had asked it", response.id);
     }
 
     /// A result for this caller, serialized into the desk's body.
@@ -331,6 +348,9 @@ impl Desk<'_> {
         caller: &Caller<'_>,
         purpose: Purpose,
     ) -> Result<ExchangeId, Busy> {
+        if let Some(again) = self.again {
+            return Ok(again);
+        }
         if self.exchanges.is_full() {
             return Err(Busy);
         }
@@ -359,8 +379,8 @@ impl Desk<'_> {
             exchange,
             mailbox: self.mailbox.clone(),
             flags: flags.unwrap_or_default(),
-            mail_max: self.mail_max,
-            bytes_max: self.bytes_max,
+            mail_max: self.limits.mail_max,
+            bytes_max: self.limits.output_bytes_max,
         }
     }
 }
@@ -368,7 +388,7 @@ impl Desk<'_> {
 /// The context of a request that is served on the loop.
 pub(crate) fn context<'r>(caller: Caller<'r>, id: Id, source: Source<'r>) -> RequestContext<'r> {
     let notifier = Notifier::new(&caller, Outlet::Buffer(Vec::new()));
-    RequestContext { caller, id, source, notifier }
+    RequestContext { caller, id, source, notifier, input: None }
 }
 
 /// Whether the answer must be an event stream, whatever comes of the call.

@@ -42,7 +42,7 @@ impl<T> Engine<T> {
         if self.timers.len() <= STALE_MIN + needed * 4 {
             return;
         }
-        let Self { timers, conns, exchanges, .. } = self;
+        let Self { timers, conns, exchanges, asks, .. } = self;
         timers.retain(|at, due| match due {
             Due::Conn(key) => conns
                 .get(key.index())
@@ -50,6 +50,7 @@ impl<T> Engine<T> {
             Due::KeepAlive(id) => {
                 exchanges.find(id).is_some_and(|exchange| exchange.keep_alive == Some(at))
             }
+            Due::Ask(number) => asks.is_waiting(number),
             Due::Sessions | Due::Retention | Due::Announce | Due::Grace => true,
         });
     }
@@ -62,6 +63,7 @@ impl<T> Engine<T> {
                 Due::KeepAlive(id) => self.on_keep_alive(id, armed, now),
                 Due::Sessions => self.on_sessions_timer(now),
                 Due::Retention => self.on_retention(now),
+                Due::Ask(number) => self.on_ask_timer(number, now),
                 Due::Announce => self.announce(now),
                 Due::Grace => self.abort(),
             }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Engine;
 use super::app::ToolCode;
+use super::asking::OutsideAsk;
 use super::register;
 use crate::mcp::catalog::ToolEntry;
 use crate::mcp::subscription::Change;
@@ -15,6 +16,7 @@ pub(crate) enum Command {
     RemoveTool(String),
     Announce(Change),
     EndSubscriptions,
+    Ask(OutsideAsk),
     ShutDown,
 }
 
@@ -46,6 +48,7 @@ impl<T> Engine<T> {
                 None => log::warn!("there is no tool {name:?} to remove"),
             },
             Ok(Command::Announce(change)) => self.on_change(change, now),
+            Ok(Command::Ask(ask)) => self.on_outside_ask(ask, now),
             Ok(Command::EndSubscriptions) => self.end_subscriptions(now),
             Ok(Command::ShutDown) => self.shut_down(now),
             Err(_) => debug_assert!(false, "only handles post commands"),

@@ -1,5 +1,6 @@
 //! Calls as handlers see them, and the three ways a handler may answer.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,11 +9,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::exchange::{RequestContext, Responder};
+use crate::exchange::{Pause, RequestContext, Responder, Resumable};
+use crate::mcp::Method;
 use crate::mcp::designation::member;
 use crate::mcp::model::{
     CallToolResult, CompleteResult, CompletionReference, GetPromptResult, IntoText, Outcome,
-    ReadResourceResult,
+    ReadResourceResult, Reply,
 };
 use crate::mcp::schema::Schema;
 use crate::rpc::ErrorObject;
@@ -234,10 +236,72 @@ macro_rules! dereference_to_context {
 }
 dereference_to_context!(ToolCall, ResourceCall, PromptCall, CompleteCall);
 
+/// A call that waits for answers of its caller's user, to be run again with them.
+#[derive(Debug)]
+pub(crate) enum Paused {
+    Tool(ToolCall<'static>),
+    Resource(ResourceCall<'static>),
+    Prompt(PromptCall<'static>),
+}
+
+impl Paused {
+    pub(crate) fn context(&mut self) -> &mut RequestContext<'static> {
+        match self {
+            Self::Tool(call) => &mut call.context,
+            Self::Resource(call) => &mut call.context,
+            Self::Prompt(call) => &mut call.context,
+        }
+    }
+
+    /// The method such a call came by.
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            Self::Tool(_) => Tools::METHOD.as_str(),
+            Self::Resource(_) => Resources::METHOD.as_str(),
+            Self::Prompt(_) => Prompts::METHOD.as_str(),
+        }
+    }
+
+    /// What the caller is told when the answers do not come.
+    pub(crate) fn failure(&self, message: String) -> Result<CallToolResult, ErrorObject> {
+        let error = CallError(Failure::Message(message));
+        match self {
+            Self::Tool(_) => Tools::failure(error),
+            Self::Resource(_) | Self::Prompt(_) => Err(error.into_error()),
+        }
+    }
+}
+
+macro_rules! resumable {
+    ($($call:ident, $variant:ident, $result:ident;)*) => {$(
+        impl Resumable for $call<'static> {
+            type Result = $result;
+        }
+
+        impl Pause for $call<'static> {
+            fn pause(self) -> Box<dyn Any + Send> {
+                Box::new(Paused::$variant(self))
+            }
+        }
+    )*};
+}
+resumable! {
+    ToolCall, Tool, CallToolResult;
+    ResourceCall, Resource, ReadResourceResult;
+    PromptCall, Prompt, GetPromptResult;
+}
+
 /// One kind of request that handlers serve.
 pub(crate) trait Kind: 'static {
     type Call<'a>: AsContext<'a> + Send;
     type Output: Outcome + 'static;
+    const METHOD: Method;
+
+    /// Keeps a call to run it again; none for kinds whose calls may not ask.
+    fn pause(_call: Self::Call<'static>) -> Option<Paused> {
+        None
+    }
+
     /// Takes a call away from its request.
     fn detach(call: Self::Call<'_>) -> Self::Call<'static>;
 
@@ -277,6 +341,11 @@ kind!(Completions, CompleteCall, CompleteResult);
 impl Kind for Tools {
     type Call<'a> = ToolCall<'a>;
     type Output = CallToolResult;
+    const METHOD: Method = Method::ToolsCall;
+
+    fn pause(call: ToolCall<'static>) -> Option<Paused> {
+        Some(Paused::Tool(call))
+    }
 
     fn detach(call: ToolCall<'_>) -> ToolCall<'static> {
         ToolCall { name: owned(call.name), arguments: None, context: call.context.into_shared() }
@@ -301,6 +370,11 @@ impl Kind for Tools {
 impl Kind for Resources {
     type Call<'a> = ResourceCall<'a>;
     type Output = ReadResourceResult;
+    const METHOD: Method = Method::ResourcesRead;
+
+    fn pause(call: ResourceCall<'static>) -> Option<Paused> {
+        Some(Paused::Resource(call))
+    }
 
     fn detach(call: ResourceCall<'_>) -> ResourceCall<'static> {
         ResourceCall {
@@ -314,6 +388,11 @@ impl Kind for Resources {
 impl Kind for Prompts {
     type Call<'a> = PromptCall<'a>;
     type Output = GetPromptResult;
+    const METHOD: Method = Method::PromptsGet;
+
+    fn pause(call: PromptCall<'static>) -> Option<Paused> {
+        Some(Paused::Prompt(call))
+    }
 
     fn detach(call: PromptCall<'_>) -> PromptCall<'static> {
         let arguments = call.arguments.into_iter();
@@ -328,6 +407,7 @@ impl Kind for Prompts {
 impl Kind for Completions {
     type Call<'a> = CompleteCall<'a>;
     type Output = CompleteResult;
+    const METHOD: Method = Method::Complete;
 
     fn detach(call: CompleteCall<'_>) -> CompleteCall<'static> {
         CompleteCall {
@@ -343,11 +423,11 @@ fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }
 
-type DirectFn<K> =
-    dyn for<'c, 'a> FnMut(&'c mut <K as Kind>::Call<'a>) -> Result<<K as Kind>::Output, CallError>;
+type DirectFn<K> = dyn for<'c, 'a> FnMut(&'c mut <K as Kind>::Call<'a>) -> Returned<K>;
 type DeferredFn<K> = dyn FnMut(<K as Kind>::Call<'static>, Responder<<K as Kind>::Output>);
 type Taken<K> = <K as Kind>::Call<'static>;
-type Returned<K> = Result<<K as Kind>::Output, CallError>;
+/// What a handler returns.
+pub(crate) type Returned<K> = Result<Reply<<K as Kind>::Output>, CallError>;
 type BlockingFn<K> = dyn for<'c> Fn(&'c mut Taken<K>) -> Returned<K> + Send + Sync;
 
 /// The user's code for one kind of request.

@@ -1,12 +1,14 @@
 //! What other threads have left for the loop: events, answers, orders.
 
+use std::any::Any;
 use std::time::Instant;
 
 use super::Engine;
 use super::answer::join;
+use super::handler::Paused;
 use crate::exchange::{Committed, Exchange, Mail, Purpose, Seat};
 use crate::key::ExchangeId;
-use crate::mcp::model::Ending;
+use crate::mcp::model::{Ending, NeedInput};
 use crate::rpc::{ErrorObject, encode};
 
 impl<T> Engine<T> {
@@ -19,6 +21,7 @@ impl<T> Engine<T> {
                 Mail::Event { id, message } => self.on_event(id, &message, now),
                 Mail::Answer { id, message, ending } => self.on_answer(id, message, ending, now),
                 Mail::Abandoned { id } => self.on_abandoned(id, now),
+                Mail::Need { id, call, need } => self.on_need_mail(id, call, need, now),
                 Mail::Pause { id, reconnect } => self.on_pause(id, reconnect, now),
                 Mail::Resume { conn, ticket, told } => self.on_resume(conn, ticket, told, now),
                 Mail::Command(command) => self.on_command(command, now),
@@ -31,6 +34,19 @@ impl<T> Engine<T> {
         let Some(exchange) = self.exchanges.find(id) else { return };
         exchange.flags.arrived(message.len());
         self.say(id, message, now);
+    }
+
+    fn on_need_mail(
+        &mut self,
+        id: ExchangeId,
+        call: Box<dyn Any + Send>,
+        need: NeedInput,
+        now: Instant,
+    ) {
+        match call.downcast::<Paused>() {
+            Ok(paused) => self.on_need(id, paused, need, now),
+            Err(_) => debug_assert!(false, "only calls are given back"),
+        }
     }
 
     fn on_abandoned(&mut self, id: ExchangeId, now: Instant) {
@@ -60,6 +76,9 @@ impl<T> Engine<T> {
         };
         if let Some(watch) = exchange.watch.take() {
             self.app.on_end(*watch, ending, now);
+        }
+        if let Some(session) = exchange.session {
+            self.sessions.touch(session, now);
         }
         match exchange.seat {
             Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),
@@ -92,6 +111,7 @@ impl<T> Engine<T> {
 
     /// Cancels a running call, as its caller asked, or ends a stream: nothing is sent for it.
     pub(super) fn cancel_call(&mut self, id: ExchangeId, now: Instant) {
+        self.forget_asking(id, now);
         let Some(exchange) = self.exchanges.cancel(id) else { return };
         match exchange.seat {
             Seat::Attached(key) => self.end_cancelled(key, &exchange, now),

@@ -15,9 +15,11 @@
 mod announce;
 mod answer;
 pub(crate) mod app;
+pub(crate) mod asking;
 mod clocks;
 pub(crate) mod command;
 mod conn;
+mod gauges;
 pub(crate) mod handler;
 mod hold;
 mod mail;
@@ -26,6 +28,7 @@ pub(crate) mod register;
 mod serve;
 pub(crate) mod streams;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -36,10 +39,10 @@ pub(crate) use conn::{Clock, Phase};
 pub use conn::{CloseReason, Conn};
 
 use crate::buf::ByteQueue;
-use crate::exchange::{DetachedStore, ExchangeRegistry, Fate, Mail};
+use crate::exchange::{Asks, DetachedStore, ExchangeRegistry, Fate, Mail};
 use crate::filter::{Chain, ClientCertificate, Health};
 use crate::http::{Date, Http10Streams};
-use crate::key::{ConnKey, ExchangeId, SessionId};
+use crate::key::{ConnKey, ExchangeId, Hasher, SessionId};
 use crate::limits::{Limits, Timeouts};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
@@ -48,6 +51,7 @@ use crate::mcp::subscription::Subscriptions;
 use crate::timers::Timers;
 use announce::Announced;
 use app::App;
+use asking::Asking;
 use pool::Pool;
 
 /// A whole MCP server without sockets and without a clock.
@@ -60,6 +64,10 @@ pub struct Engine<T> {
     generations: u32,
     exchanges: ExchangeRegistry,
     detached: DetachedStore,
+    /// Calls that wait for answers of their callers.
+    asking: HashMap<ExchangeId, Asking, Hasher>,
+    /// Requests of ours that are out.
+    asks: Asks,
     /// Streams of sessions whose clients have left, until the next look.
     left: Vec<(ExchangeId, Option<SessionId>)>,
     /// The timer that is out for the records of streams.
@@ -82,6 +90,8 @@ pub struct Engine<T> {
     scratch: Vec<u8>,
     mail: Vec<Mail>,
     date: Date,
+    unix_secs: Option<u64>,
+    started: Option<Instant>,
     health: Health,
     limits: Limits,
     timeouts: Timeouts,
@@ -99,6 +109,7 @@ pub(crate) enum Due {
     Sessions,
     Retention,
     Announce,
+    Ask(u64),
     Grace,
 }
 
@@ -131,6 +142,8 @@ impl<T> Engine<T> {
             generations: 0,
             exchanges: ExchangeRegistry::new(limits.exchanges_max),
             detached: DetachedStore::new(limits.replay.clone(), timeouts.retention),
+            asking: HashMap::default(),
+            asks: Asks::new(limits.asks_max),
             left: Vec::new(),
             retention_armed: None,
             sessions: Sessions::new(
@@ -152,6 +165,8 @@ impl<T> Engine<T> {
             scratch: Vec::new(),
             mail: Vec::new(),
             date: Date::unknown(),
+            unix_secs: None,
+            started: None,
             health: Health::Starting,
             limits,
             timeouts,
@@ -164,6 +179,7 @@ impl<T> Engine<T> {
     /// Tells the readiness probe that requests are served from now on.
     pub fn start(&mut self, now: Instant) {
         self.health = Health::Serving;
+        self.started = Some(now);
         self.timers.arm(now + self.sessions.sweep_interval(), Due::Sessions);
     }
 
@@ -177,6 +193,13 @@ impl<T> Engine<T> {
     /// responses carry none.
     pub fn set_calendar(&mut self, unix_seconds: u64) {
         self.date.update(unix_seconds);
+        self.unix_secs = Some(unix_seconds);
+    }
+
+    /// Seconds since 1970; since the first start if nobody has told the date.
+    fn unix_secs(&self, now: Instant) -> u64 {
+        let since_start = self.started.map_or(0, |start| now.duration_since(start).as_secs());
+        self.unix_secs.unwrap_or(since_start)
     }
 
     /// Takes a new connection in.
@@ -341,48 +364,6 @@ impl<T> Engine<T> {
     pub fn has_work(&self) -> bool {
         let waiting = !self.ready.is_empty() || !self.left.is_empty();
         waiting || self.sessions.has_ended() || self.mailbox.len() > 0
-    }
-
-    /// Number of open connections.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.conns.len()
-    }
-
-    /// Number of requests whose answer is owed by a handler.
-    #[must_use]
-    pub fn exchanges(&self) -> usize {
-        self.exchanges.len()
-    }
-
-    /// Number of open modern subscriptions.
-    #[must_use]
-    pub fn subscriptions(&self) -> usize {
-        self.subscriptions.len()
-    }
-
-    /// Number of events that clients who lost their connection may still ask for.
-    #[must_use]
-    pub fn retained_events(&self) -> usize {
-        self.detached.events()
-    }
-
-    /// Number of streams those events belong to.
-    #[must_use]
-    pub fn retained_streams(&self) -> usize {
-        self.detached.len()
-    }
-
-    /// What those events take, in bytes.
-    #[must_use]
-    pub fn retained_bytes(&self) -> usize {
-        self.detached.bytes()
-    }
-
-    /// Number of open classic sessions.
-    #[must_use]
-    pub fn sessions(&self) -> usize {
-        self.sessions.len()
     }
 
     /// Begins to end: idle connections are closed, running calls may finish within the grace

@@ -9,7 +9,7 @@ use crate::exchange::Seat;
 use crate::filter::{AfterRefusal, Cx, Facts, Filter, Flow, Health, Inbound, Refusal, Response};
 use crate::guard::guarded;
 use crate::http::{Decoded, HttpError, Reply, Status, write_continue};
-use crate::key::ConnKey;
+use crate::key::{ConnKey, ExchangeId};
 use crate::mcp::model::Ending;
 use crate::rpc::ErrorObject;
 
@@ -198,6 +198,7 @@ impl<T> Engine<T> {
     }
 
     fn on_request(&mut self, key: ConnKey, now: Instant) -> Step {
+        let now_secs = self.unix_secs(now);
         let Self {
             conns,
             chain,
@@ -208,6 +209,7 @@ impl<T> Engine<T> {
             exchanges,
             app,
             mailbox,
+            limits,
             scratch,
             ..
         } = self;
@@ -222,45 +224,56 @@ impl<T> Engine<T> {
             Cx { now, conn: key, peer, facts, passage, catalog, sessions, health: *health };
         let flow = guarded(|| chain.on_request(&request, &mut cx))
             .unwrap_or_else(|_| Flow::Reply(broken().closing()));
-        let mut cancelled = Vec::new();
+        let (mut cancelled, mut responses) = (Vec::new(), Vec::new());
+        let mut session = None;
         let answer = match flow {
             Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
             Flow::Reply(response) => Answer::Whole(response),
             Flow::Dispatch(inbound) => {
                 let Inbound { caller, work } = inbound;
+                session = caller.session;
                 let mut desk = Desk {
                     now,
+                    now_secs,
                     seat: Seat::Attached(key),
+                    again: None,
                     reply,
                     passage,
                     facts,
                     exchanges,
                     sessions,
                     subscriptions,
-                    followed_max: self.limits.followed_resources_max,
                     catalog,
                     mailbox,
-                    mail_max: self.limits.mail_max,
-                    bytes_max: self.limits.output_bytes_max,
+                    limits,
                     body: scratch,
                 };
                 let worked = app.work(caller, work, &mut desk);
                 cancelled = worked.cancelled;
+                responses = worked.responses;
                 worked.answer
             }
         };
         self.settle(key, reply, answer, now);
+        for response in responses {
+            self.on_client_response(session, response, now);
+        }
+        self.cancel_calls(cancelled, now);
+        let Some(conn) = self.conn(key) else {
+            return Step::Rest;
+        };
+        conn.codec.finish(&mut conn.input);
+        Step::Next
+    }
+
+    /// Ends the calls that a request has cancelled, and those of the session it has ended.
+    fn cancel_calls(&mut self, cancelled: Vec<ExchangeId>, now: Instant) {
         for id in cancelled {
             self.cancel_call(id, now);
         }
         if self.sessions.has_ended() {
             self.clear_ended_sessions(now);
         }
-        let Some(conn) = self.conn(key) else {
-            return Step::Rest;
-        };
-        conn.codec.finish(&mut conn.input);
-        Step::Next
     }
 
     /// Gives the output memory before something is appended to it.

@@ -338,6 +338,9 @@ impl<T> Engine<T> {
             if self.exchanges.find(id).is_some() {
                 continue;
             }
+            if let Some(session) = session {
+                self.sessions.touch(session, now);
+            }
             let session = session.and_then(|session| self.sessions.find(session));
             let Some(session) = session.filter(|_| !self.detached.is_empty(id)) else {
                 self.detached.forget(id);
@@ -373,6 +376,7 @@ impl<T> Engine<T> {
         if ended.is_empty() {
             return;
         }
+        self.end_asks(&ended);
         for id in self.exchanges.of_sessions(&ended) {
             self.cancel_call(id, now);
         }

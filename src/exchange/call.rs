@@ -12,7 +12,7 @@ use crate::key::{Principal, SessionId};
 use crate::mcp::designation::member;
 use crate::mcp::missing_capability;
 use crate::mcp::model::{
-    ClientCapabilities, Implementation, LogLevel, Members, Progress, ProgressToken,
+    Answers, ClientCapabilities, Implementation, LogLevel, Members, Progress, ProgressToken,
 };
 use crate::mcp::trace::TraceContext;
 use crate::mcp::version::{Era, Version};
@@ -135,7 +135,20 @@ pub struct RequestContext<'a> {
     pub(crate) id: rpc::Id,
     pub(crate) source: Source<'a>,
     pub(crate) notifier: Notifier,
+    /// What came back to what the call asked before; nothing at its first run.
+    pub(crate) input: Option<Box<Input>>,
 }
+
+/// What a call is run again with.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    pub(crate) answers: Answers,
+    pub(crate) state: Option<String>,
+    /// How many times the call has asked while its caller waits.
+    pub(crate) rounds: usize,
+}
+
+const NO_ANSWERS: &Answers = &Answers::new();
 
 impl<'a> RequestContext<'a> {
     /// The protocol revision this request is served under.
@@ -210,6 +223,25 @@ impl<'a> RequestContext<'a> {
         Err(missing_capability(required))
     }
 
+    /// The answers to what this call asked last; empty at its first run.
+    ///
+    /// Answers are what a client claims. Any of them may be missing, and there may be some that
+    /// nobody asked for.
+    #[must_use]
+    pub fn answers(&self) -> &Answers {
+        self.input.as_ref().map_or(NO_ANSWERS, |input| &input.answers)
+    }
+
+    /// What the call kept for itself when it asked last; none at its first run.
+    ///
+    /// It comes back as it was written: what a modern caller carried for the server has been
+    /// sealed, and a seal that is broken, too old, or of another caller or request is refused
+    /// before the handler runs.
+    #[must_use]
+    pub fn state(&self) -> Option<&str> {
+        self.input.as_ref().and_then(|input| input.state.as_deref())
+    }
+
     /// The request's `_meta` object as it came, unknown keys included.
     #[must_use]
     pub fn meta(&self) -> Option<&RawValue> {
@@ -267,6 +299,7 @@ impl<'a> RequestContext<'a> {
             id: self.id,
             source: self.source.into_shared(),
             notifier: self.notifier,
+            input: self.input,
         }
     }
 }

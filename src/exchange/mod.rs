@@ -13,6 +13,7 @@
 //!    | disconnect, Cancel: closed, its token fired
 //! ```
 
+mod asks;
 mod call;
 mod detached;
 mod mail;
@@ -23,12 +24,14 @@ mod watch;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+pub use asks::AskError;
 pub use call::{Accepts, RequestContext};
 pub use notifier::Flowing;
-pub use responder::Responder;
+pub use responder::{Pause, Responder, Resumable};
 pub use watch::MethodCall;
 
-pub(crate) use call::{Caller, Fragment, Source, default_log_level};
+pub(crate) use asks::{Asks, ClientResponse, Outcome, Waiter};
+pub(crate) use call::{Caller, Fragment, Input, Source, default_log_level};
 pub(crate) use detached::{DetachedStore, Recorded, Replay};
 pub(crate) use mail::Mail;
 pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};

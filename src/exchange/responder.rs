@@ -1,5 +1,6 @@
 //! The way an answer comes back from a handler that took its request away.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use serde::Serialize;
 use super::call::Caller;
 use super::mail::Mail;
 use super::notifier::{Flowing, Notifier, Outlet, Poster};
-use crate::mcp::model::{CacheHint, Ending, LogLevel, Outcome, Progress, Stamp, Stamped};
+use crate::mcp::model::{
+    CacheHint, Ending, LogLevel, NeedInput, Outcome, Progress, Stamp, Stamped,
+};
 use crate::mcp::version::Version;
 use crate::rpc::{self, ErrorObject, encode};
 
@@ -36,6 +39,20 @@ pub struct Responder<R: Outcome> {
     notifier: Notifier,
     verify: Option<Verify<R>>,
     result: PhantomData<fn(R)>,
+}
+
+/// A call that can be run again with the answers to what it asked: a tool call, a read of a
+/// resource, a prompt.
+pub trait Resumable: Pause {
+    /// What such a call is answered with.
+    type Result: Outcome;
+}
+
+/// Keeps a call until its answers are here.
+pub trait Pause: Send {
+    /// The call, for the loop, which knows its type.
+    #[doc(hidden)]
+    fn pause(self) -> Box<dyn Any + Send>;
 }
 
 /// Judges a result before it is sent; the text is for the log.
@@ -82,6 +99,23 @@ impl<R: Outcome> Responder<R> {
         let mut message = Vec::new();
         encode::write_error(&mut message, Some(&ticket.call), &error);
         ticket.answer(message, Ending::Error(error.code));
+    }
+
+    /// Asks the caller's user, model or client first, and gives the call back to be run again with
+    /// the answers.
+    ///
+    /// One way for both eras: a modern caller is answered with the questions and calls again
+    /// (revision 2026-07-28, Multi Round-Trip Requests), a classic one is asked on the call's own
+    /// stream. What the client has not declared that it can answer, the call fails for.
+    pub fn ask<C: Resumable<Result = R>>(self, call: C, need: NeedInput) {
+        self.ask_kept(call.pause(), need);
+    }
+
+    pub(crate) fn ask_kept(mut self, call: Box<dyn Any + Send>, need: NeedInput) {
+        if let Some(ticket) = self.ticket.take() {
+            let id = ticket.poster.exchange;
+            ticket.poster.mailbox.post(Mail::Need { id, call, need });
+        }
     }
 
     /// Reports progress; see [`RequestContext::progress`](super::RequestContext::progress).

@@ -24,6 +24,8 @@ pub(crate) struct Params<'a> {
     pub(crate) capabilities: Option<&'a RawValue>,
     pub(crate) client_info: Option<&'a RawValue>,
     pub(crate) request_id: Option<&'a RawValue>,
+    pub(crate) input_responses: Option<&'a RawValue>,
+    pub(crate) request_state: Option<Text<'a>>,
 }
 
 /// What a request's `_meta` says to the protocol.
@@ -109,6 +111,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                         "capabilities" => fill(&mut params.capabilities, "capabilities", map)?,
                         "clientInfo" => fill(&mut params.client_info, "clientInfo", map)?,
                         "requestId" => fill(&mut params.request_id, "requestId", map)?,
+                        "inputResponses" => {
+                            fill(&mut params.input_responses, "inputResponses", map)?;
+                        }
+                        "requestState" => {
+                            fill(&mut params.request_state, "requestState", map)?;
+                        }
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                         }

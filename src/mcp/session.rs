@@ -168,6 +168,13 @@ impl Sessions {
         self.table.get_mut(&id)
     }
 
+    /// Notes that something went on in a session.
+    pub(crate) fn touch(&mut self, id: SessionId, now: Instant) {
+        if let Some(session) = self.table.get_mut(&id) {
+            session.last_active = now;
+        }
+    }
+
     /// Ends a session; false if there was none.
     pub(crate) fn end(&mut self, id: SessionId) -> bool {
         let ended = self.table.remove(&id).is_some();

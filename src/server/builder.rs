@@ -3,6 +3,7 @@
 mod assembly;
 mod auth;
 mod extensions;
+mod features;
 mod ops;
 
 use std::collections::HashMap;
@@ -11,12 +12,8 @@ use std::sync::Arc;
 
 use crate::dispatcher::BindPolicy;
 use crate::engine::app::{App, Identity};
-use crate::engine::handler::{
-    CallError, CompleteCall, Completions, Handler, PromptCall, ResourceCall, ToolCall, Tools,
-};
-use crate::engine::register;
 use crate::error::BuildError;
-use crate::exchange::{Mail, Responder};
+use crate::exchange::Mail;
 use crate::filter::bearer::BearerAuth;
 use crate::filter::routing::{Action, Router};
 use crate::filter::security::{AuthHook, Hosts, Origins, Verdict};
@@ -26,11 +23,8 @@ use crate::limits::{Limits, Timeouts};
 use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::cursor::CursorKey;
-use crate::mcp::model::{
-    CacheHint, CallToolResult, CompleteResult, GetPromptResult, Implementation, ListCapability,
-    Prompt, ReadResourceResult, Resource, ResourceTemplate, ResourcesCapability,
-    ServerCapabilities, Stamp, Tool,
-};
+use crate::mcp::model::{CacheHint, Implementation, ServerCapabilities, Stamp};
+use crate::mcp::seal::{StateKey, StateKeys};
 use crate::mcp::version::Version;
 use crate::server::ServerHandle;
 use crate::workers::Workers;
@@ -55,6 +49,7 @@ pub struct ServerBuilder {
     path: String,
     versions: Vec<Version>,
     bind_policy: BindPolicy,
+    states: Option<StateKeys>,
     /// Whether changes are declared, and so announced.
     announces: bool,
     mailbox: Mailbox<Mail>,
@@ -70,6 +65,7 @@ impl ServerBuilder {
     pub(super) fn new(name: &str, version: &str) -> Self {
         let info = Implementation::new(name, version);
         let limits = Limits::default();
+        let unset = StateKey::new("unset", [0; 32]).expect("id and secret are long enough");
         let identity = Identity {
             stamp: Arc::new(Stamp::new(&info)),
             info,
@@ -77,6 +73,7 @@ impl ServerBuilder {
             capabilities: ServerCapabilities { logging: true, ..ServerCapabilities::default() },
             served: Vec::new(),
             cache: CacheHint::default(),
+            states: StateKeys::new(unset),
             cursors: CursorKey::new([0; 32]),
             page_items: limits.page_items,
         };
@@ -106,6 +103,7 @@ impl ServerBuilder {
             path: "/mcp".to_owned(),
             versions: Version::ALL.to_vec(),
             bind_policy: BindPolicy::Loopback,
+            states: None,
             announces: true,
             mailbox: Mailbox::new(),
             http10: Http10Streams::Refuse,
@@ -127,201 +125,6 @@ impl ServerBuilder {
     /// Guidance for models on how to use the server; sent with the handshake and discovery.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.app.identity.instructions = Some(text.into());
-        self
-    }
-
-    /// Adds a tool with a direct handler: it runs on the loop and returns its result. The fast
-    /// path; everything else on this server waits while it runs.
-    pub fn tool<F>(self, tool: Tool, handler: F) -> Self
-    where
-        F: for<'c, 'a> FnMut(&'c mut ToolCall<'a>) -> Result<CallToolResult, CallError> + 'static,
-    {
-        self.add_tool(tool, Handler::Direct(Box::new(handler)))
-    }
-
-    /// Adds a tool whose handler takes the call away and answers through the [`Responder`], from
-    /// any thread and as late as it likes.
-    pub fn tool_deferred<F>(self, tool: Tool, handler: F) -> Self
-    where
-        F: FnMut(ToolCall<'static>, Responder<CallToolResult>) + 'static,
-    {
-        self.add_tool(tool, Handler::Deferred(Box::new(handler)))
-    }
-
-    /// Adds a tool whose handler may block: it runs on one of a few worker threads, see
-    /// [`Limits::blocking_threads`].
-    pub fn tool_blocking<F>(self, tool: Tool, handler: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut ToolCall<'static>) -> Result<CallToolResult, CallError>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.add_tool(tool, Handler::Blocking(Arc::new(handler)))
-    }
-
-    fn add_tool(mut self, tool: Tool, handler: Handler<Tools>) -> Self {
-        self.app.identity.capabilities.tools.get_or_insert_with(ListCapability::default);
-        let added = register::check_tool(tool).and_then(|(entry, schemas)| {
-            let code = schemas.with(handler);
-            register::shelve_tool(&mut self.catalog, &mut self.app, entry, code)
-        });
-        self.note(added)
-    }
-
-    /// Adds a resource that a direct handler reads.
-    pub fn resource<F>(self, resource: Resource, handler: F) -> Self
-    where
-        F: for<'c, 'a> FnMut(&'c mut ResourceCall<'a>) -> Result<ReadResourceResult, CallError>
-            + 'static,
-    {
-        self.add_resource(resource, Handler::Direct(Box::new(handler)))
-    }
-
-    /// Adds a resource whose handler answers through a [`Responder`].
-    pub fn resource_deferred<F>(self, resource: Resource, handler: F) -> Self
-    where
-        F: FnMut(ResourceCall<'static>, Responder<ReadResourceResult>) + 'static,
-    {
-        self.add_resource(resource, Handler::Deferred(Box::new(handler)))
-    }
-
-    /// Adds a resource whose handler may block.
-    pub fn resource_blocking<F>(self, resource: Resource, handler: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut ResourceCall<'static>) -> Result<ReadResourceResult, CallError>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.add_resource(resource, Handler::Blocking(Arc::new(handler)))
-    }
-
-    fn add_resource(
-        mut self,
-        resource: Resource,
-        handler: Handler<crate::engine::handler::Resources>,
-    ) -> Self {
-        self.declare_resources();
-        let added = register::add_resource(&mut self.catalog, &mut self.app, resource, handler);
-        self.note(added)
-    }
-
-    /// Adds a family of resources: every URI that matches the template and is no resource of its
-    /// own. Placeholders are `{name}` for one segment and `{+name}` for any text.
-    pub fn resource_template<F>(self, template: ResourceTemplate, handler: F) -> Self
-    where
-        F: for<'c, 'a> FnMut(&'c mut ResourceCall<'a>) -> Result<ReadResourceResult, CallError>
-            + 'static,
-    {
-        self.add_template(template, Handler::Direct(Box::new(handler)))
-    }
-
-    /// Adds a family of resources whose handler answers through a [`Responder`].
-    pub fn resource_template_deferred<F>(self, template: ResourceTemplate, handler: F) -> Self
-    where
-        F: FnMut(ResourceCall<'static>, Responder<ReadResourceResult>) + 'static,
-    {
-        self.add_template(template, Handler::Deferred(Box::new(handler)))
-    }
-
-    /// Adds a family of resources whose handler may block.
-    pub fn resource_template_blocking<F>(self, template: ResourceTemplate, handler: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut ResourceCall<'static>) -> Result<ReadResourceResult, CallError>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.add_template(template, Handler::Blocking(Arc::new(handler)))
-    }
-
-    fn add_template(
-        mut self,
-        template: ResourceTemplate,
-        handler: Handler<crate::engine::handler::Resources>,
-    ) -> Self {
-        self.declare_resources();
-        let added = register::add_template(&mut self.catalog, &mut self.app, template, handler);
-        self.note(added)
-    }
-
-    fn declare_resources(&mut self) {
-        let resources = &mut self.app.identity.capabilities.resources;
-        resources.get_or_insert_with(ResourcesCapability::default);
-    }
-
-    /// Adds a prompt that a direct handler renders. Calls without a required argument are refused
-    /// before the handler sees them.
-    pub fn prompt<F>(self, prompt: Prompt, handler: F) -> Self
-    where
-        F: for<'c, 'a> FnMut(&'c mut PromptCall<'a>) -> Result<GetPromptResult, CallError>
-            + 'static,
-    {
-        self.add_prompt(prompt, Handler::Direct(Box::new(handler)))
-    }
-
-    /// Adds a prompt whose handler answers through a [`Responder`].
-    pub fn prompt_deferred<F>(self, prompt: Prompt, handler: F) -> Self
-    where
-        F: FnMut(PromptCall<'static>, Responder<GetPromptResult>) + 'static,
-    {
-        self.add_prompt(prompt, Handler::Deferred(Box::new(handler)))
-    }
-
-    /// Adds a prompt whose handler may block.
-    pub fn prompt_blocking<F>(self, prompt: Prompt, handler: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut PromptCall<'static>) -> Result<GetPromptResult, CallError>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.add_prompt(prompt, Handler::Blocking(Arc::new(handler)))
-    }
-
-    fn add_prompt(
-        mut self,
-        prompt: Prompt,
-        handler: Handler<crate::engine::handler::Prompts>,
-    ) -> Self {
-        self.app.identity.capabilities.prompts.get_or_insert_with(ListCapability::default);
-        let added = register::add_prompt(&mut self.catalog, &mut self.app, prompt, handler);
-        self.note(added)
-    }
-
-    /// Completes arguments of prompts and placeholders of templates; without it the server does not
-    /// declare completions.
-    pub fn completion<F>(self, handler: F) -> Self
-    where
-        F: for<'c, 'a> FnMut(&'c mut CompleteCall<'a>) -> Result<CompleteResult, CallError>
-            + 'static,
-    {
-        self.set_completion(Handler::Direct(Box::new(handler)))
-    }
-
-    /// Completes arguments through a [`Responder`].
-    pub fn completion_deferred<F>(self, handler: F) -> Self
-    where
-        F: FnMut(CompleteCall<'static>, Responder<CompleteResult>) + 'static,
-    {
-        self.set_completion(Handler::Deferred(Box::new(handler)))
-    }
-
-    /// Completes arguments with a handler that may block.
-    pub fn completion_blocking<F>(self, handler: F) -> Self
-    where
-        F: for<'c> Fn(&'c mut CompleteCall<'static>) -> Result<CompleteResult, CallError>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.set_completion(Handler::Blocking(Arc::new(handler)))
-    }
-
-    fn set_completion(mut self, handler: Handler<Completions>) -> Self {
-        self.app.identity.capabilities.completions = true;
-        self.app.completions = Some(handler);
         self
     }
 
@@ -416,6 +219,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         ServerHandle::new(self.mailbox.clone())
+    }
+
+    /// What seals the states that handlers leave with modern callers. Servers that answer for one
+    /// another must have the same keys; one alone draws its own when it is built.
+    pub fn state_keys(mut self, keys: StateKeys) -> Self {
+        self.states = Some(keys);
+        self
     }
 
     /// How long and by whom listings and reads may be cached, for callers whose revision has such

@@ -2,14 +2,18 @@
 
 use std::any::Any;
 
+use serde_json::value::RawValue;
+
 use crate::engine::Engine;
+use crate::engine::asking::OutsideAsk;
 use crate::engine::command::{Command, NewTool};
 use crate::engine::handler::{CallError, Handler, ToolCall};
 use crate::engine::register;
 use crate::error::BuildError;
-use crate::exchange::Mail;
+use crate::exchange::{AskError, Mail};
+use crate::key::SessionId;
 use crate::mailbox::Mailbox;
-use crate::mcp::model::{CallToolResult, Tool};
+use crate::mcp::model::{CallToolResult, InputRequest, Reply, Tool};
 use crate::mcp::subscription::Change;
 
 /// Changes a running server from any thread. Cheap to clone; everything is done by the loop, in
@@ -40,14 +44,17 @@ impl ServerHandle {
     /// # Errors
     ///
     /// When a schema does not compile or a header designation cannot be served.
-    pub fn add_tool<F>(&self, tool: Tool, handler: F) -> Result<(), BuildError>
+    pub fn add_tool<F, R>(&self, tool: Tool, mut handler: F) -> Result<(), BuildError>
     where
-        F: for<'c, 'a> FnMut(&'c mut ToolCall<'a>) -> Result<CallToolResult, CallError>
-            + Send
-            + 'static,
+        F: for<'c, 'a> FnMut(&'c mut ToolCall<'a>) -> Result<R, CallError> + Send + 'static,
+        R: Into<Reply<CallToolResult>>,
     {
         let (entry, schemas) = register::check_tool(tool)?;
-        let code = Box::new(move || schemas.with(Handler::Direct(Box::new(handler))));
+        let code = Box::new(move || {
+            schemas.with(Handler::Direct(Box::new(move |call: &mut ToolCall<'_>| {
+                handler(call).map(Into::into)
+            })))
+        });
         self.post(Command::AddTool(Box::new(NewTool { entry, code })));
         Ok(())
     }
@@ -83,6 +90,29 @@ impl ServerHandle {
     /// Announces that a resource reads differently now, to those who follow this very URI.
     pub fn resource_updated(&self, uri: impl Into<String>) {
         self.post(Command::Announce(Change::Resource(uri.into())));
+    }
+
+    /// Asks a classic session something that belongs to none of its calls; a call asks for itself,
+    /// see [`Responder::ask`](crate::Responder::ask) and [`Reply`].
+    ///
+    /// The question goes out on the session's own stream, or when it opens one. `tell` runs on the
+    /// loop, exactly once: with the client's result as it came, or with the reason why there is
+    /// none. It must be quick. Modern callers have no sessions and cannot be asked this way.
+    pub fn ask<F>(&self, session: SessionId, request: InputRequest, tell: F)
+    where
+        F: FnOnce(Result<Box<RawValue>, AskError>) + Send + 'static,
+    {
+        let request = Some(request);
+        self.post(Command::Ask(OutsideAsk { session, request, tell: Box::new(tell) }));
+    }
+
+    /// Asks whether the client of a classic session is there (revision 2025-11-25, Ping).
+    pub fn ping<F>(&self, session: SessionId, tell: F)
+    where
+        F: FnOnce(Result<(), AskError>) + Send + 'static,
+    {
+        let tell = Box::new(|outcome: Result<Box<RawValue>, AskError>| tell(outcome.map(drop)));
+        self.post(Command::Ask(OutsideAsk { session, request: None, tell }));
     }
 
     /// Ends every modern subscription, each with an answer that says so. The server goes on, and

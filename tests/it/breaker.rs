@@ -199,7 +199,9 @@ fn a_withheld_result_is_a_failure() {
 #[test]
 fn a_tool_s_own_breaker_comes_first_and_late_tools_have_one_too() {
     let flaky = || Tool::new("flaky").circuit_breaker(Breaker::new(1, seconds(5)));
-    let panics = |_: &mut ToolCall<'_>| panic!("expected by the test");
+    let panics = |_: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
+        panic!("expected by the test")
+    };
     let mut scene = Scene::tuned(|server| {
         server.circuit_breaker(Breaker::new(2, seconds(30))).tool(flaky(), panics)
     });

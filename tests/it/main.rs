@@ -2,6 +2,7 @@
 
 mod support;
 
+mod asking;
 mod auth;
 mod batch;
 mod breaker;

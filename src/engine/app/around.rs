@@ -165,7 +165,7 @@ impl App {
         match &made {
             Made::Answered { ending, .. } => self.leave(visit, *ending, desk.now),
             Made::Refused(_) => self.leave(visit, Ending::Error(rpc::INTERNAL_ERROR), desk.now),
-            Made::Pending(id) => desk.watch(*id, visit),
+            Made::Pending(id) | Made::Asking { id, .. } => desk.watch(*id, visit),
         }
         made
     }

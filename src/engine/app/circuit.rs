@@ -70,7 +70,7 @@ impl Circuit {
             Made::Answered { ending, .. } => self.note(pass, *ending, desk.now),
             // There was no room for the call, which says nothing about the tool.
             Made::Refused(_) => self.note(pass, Ending::Cancelled, desk.now),
-            Made::Pending(id) => {
+            Made::Pending(id) | Made::Asking { id, .. } => {
                 if let Some(exchange) = desk.exchanges.find(*id) {
                     let watch = exchange.watch.get_or_insert_default();
                     watch.circuit = Some((self.tool, pass));

@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 
 use super::run::Run;
 use super::{App, Desk, Made, context, missing};
-use crate::engine::handler::{CompleteCall, PromptCall, ResourceCall, ToolCall, Tools};
+use crate::engine::handler::{CompleteCall, Paused, PromptCall, ResourceCall, ToolCall, Tools};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::model::{
-    CallToolResult, CompleteParams, CompletionReference, Streaming, read_params,
+    CallToolResult, CompleteParams, CompletionReference, ResourceTemplate, Streaming, read_params,
 };
 use crate::mcp::permissions::{Item, Viewer};
 use crate::mcp::{method_not_found, resource_not_found};
@@ -26,6 +26,10 @@ impl App {
         ask: Ask<'_>,
         desk: &mut Desk<'_>,
     ) -> Made {
+        let input = match self.identity.carried(&caller, &ask, desk.now_secs) {
+            Ok(input) => input,
+            Err(error) => return desk.fail(&ask.id, &error),
+        };
         let Some(name) = ask.params.name else {
             return desk.fail(&ask.id, &missing("name"));
         };
@@ -36,8 +40,7 @@ impl App {
             caller.accepts.stream &= !caller.accepts.json;
         }
         let Some(code) = ask.tool.and_then(|seq| self.tools.get_mut(&seq)) else {
-            let message = format!("there is no tool {:?}", crate::rpc::excerpt(name.as_str()));
-            return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
+            return desk.fail(&ask.id, &unknown("tool", name.as_str()));
         };
         let arguments = ask.params.arguments;
         if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
@@ -58,11 +61,49 @@ impl App {
             let result = CallToolResult::error(reason);
             return run.write::<Tools>(&caller, &ask.id, &result, desk);
         }
-        let call =
-            ToolCall { name: name.0, arguments, context: context(caller, ask.id, ask.source) };
+        let mut context = context(caller, ask.id, ask.source);
+        context.input = input;
+        let call = ToolCall { name: name.0, arguments, context };
         match &mut code.circuit {
             None => run.run(&mut code.handler, call, desk),
             Some(circuit) => run.run_behind(circuit, &mut code.handler, call, desk),
+        }
+    }
+
+    /// Runs a call again that asked before. What it calls may be gone by now.
+    pub(crate) fn run_again(&mut self, paused: Paused, desk: &mut Desk<'_>) -> Made {
+        let identity = &self.identity;
+        let workers = &mut self.workers;
+        let catalog = desk.catalog;
+        match paused {
+            Paused::Tool(call) => {
+                let found = catalog.tools.find(call.name()).map(|(seq, _)| seq);
+                let Some(code) = found.and_then(|seq| self.tools.get_mut(&seq)) else {
+                    return desk.fail(&call.context.id, &unknown("tool", &call.name));
+                };
+                let output = code.output.as_ref().map(Arc::clone);
+                Run { identity, workers, output }.run(&mut code.handler, call, desk)
+            }
+            Paused::Resource(call) => {
+                let own = catalog.resources.find(call.uri()).map(|(seq, _)| seq);
+                let found = match own {
+                    Some(seq) => self.resources.get_mut(&seq),
+                    None => matching(catalog, call.uri(), |_| true)
+                        .and_then(|(seq, _)| self.templates.get_mut(&seq)),
+                };
+                let Some(handler) = found else {
+                    let error = resource_not_found(call.version(), call.uri());
+                    return desk.fail(&call.context.id, &error);
+                };
+                Run { identity, workers, output: None }.run(handler, call, desk)
+            }
+            Paused::Prompt(call) => {
+                let found = catalog.prompts.find(call.name()).map(|(seq, _)| seq);
+                let Some(handler) = found.and_then(|seq| self.prompts.get_mut(&seq)) else {
+                    return desk.fail(&call.context.id, &unknown("prompt", &call.name));
+                };
+                Run { identity, workers, output: None }.run(handler, call, desk)
+            }
         }
     }
 
@@ -76,6 +117,10 @@ impl App {
         if self.identity.capabilities.resources.is_none() {
             return desk.fail(&ask.id, &method_not_found(&ask.method));
         }
+        let input = match self.identity.carried(&caller, &ask, desk.now_secs) {
+            Ok(input) => input,
+            Err(error) => return desk.fail(&ask.id, &error),
+        };
         let Some(uri) = ask.params.uri else {
             return desk.fail(&ask.id, &missing("uri"));
         };
@@ -88,25 +133,23 @@ impl App {
         let mut variables = Vec::new();
         let handler = match direct {
             Some(seq) => self.resources.get_mut(&seq),
-            None => catalog
-                .templates
-                .iter()
-                .find_map(|(seq, entry)| {
-                    let found = entry.pattern.matches(uri.as_str())?;
-                    shows(Item::ResourceTemplate(&entry.template)).then_some((seq, found))
-                })
-                .and_then(|(seq, found)| {
-                    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-                    variables = found.into_iter().map(owned).collect();
+            None => {
+                let shows = |template: &ResourceTemplate| {
+                    catalog.permissions.shows(Item::ResourceTemplate(template), &viewer)
+                };
+                matching(catalog, uri.as_str(), shows).and_then(|(seq, found)| {
+                    variables = found;
                     self.templates.get_mut(&seq)
-                }),
+                })
+            }
         };
         let Some(handler) = handler else {
             let error = resource_not_found(caller.version, uri.as_str());
             return desk.fail(&ask.id, &error);
         };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
-        let context = context(caller, ask.id, ask.source);
+        let mut context = context(caller, ask.id, ask.source);
+        context.input = input;
         run.run(handler, ResourceCall { uri: uri.0, variables, context }, desk)
     }
 
@@ -120,6 +163,10 @@ impl App {
         if self.identity.capabilities.prompts.is_none() {
             return desk.fail(&ask.id, &method_not_found(&ask.method));
         }
+        let input = match self.identity.carried(&caller, &ask, desk.now_secs) {
+            Ok(input) => input,
+            Err(error) => return desk.fail(&ask.id, &error),
+        };
         let Some(name) = ask.params.name else {
             return desk.fail(&ask.id, &missing("name"));
         };
@@ -127,8 +174,7 @@ impl App {
         let shows = |prompt| desk.catalog.permissions.shows(Item::Prompt(prompt), &viewer);
         let found = desk.catalog.prompts.find(name.as_str()).filter(|(_, prompt)| shows(prompt));
         let Some((seq, prompt)) = found else {
-            let message = format!("there is no prompt {:?}", crate::rpc::excerpt(name.as_str()));
-            return desk.fail(&ask.id, &ErrorObject::invalid_params(message));
+            return desk.fail(&ask.id, &unknown("prompt", name.as_str()));
         };
         let arguments = match prompt_arguments(ask.params.arguments) {
             Ok(arguments) => arguments,
@@ -143,7 +189,8 @@ impl App {
             return desk.fail(&ask.id, &ErrorObject::internal());
         };
         let run = Run { identity: &self.identity, workers: &mut self.workers, output: None };
-        let context = context(caller, ask.id, ask.source);
+        let mut context = context(caller, ask.id, ask.source);
+        context.input = input;
         run.run(handler, PromptCall { name: name.0, arguments, context }, desk)
     }
 
@@ -191,6 +238,25 @@ fn is_visible(reference: &CompletionReference, catalog: &Catalog, viewer: &Viewe
                 || resource.is_some_and(|resource| shows(Item::Resource(resource)))
         }
     }
+}
+
+/// The first template that a URI fits, and what it has in the template's placeholders.
+fn matching(
+    catalog: &Catalog,
+    uri: &str,
+    shows: impl Fn(&ResourceTemplate) -> bool,
+) -> Option<(u64, Vec<(String, String)>)> {
+    let (seq, found) = catalog.templates.iter().find_map(|(seq, entry)| {
+        let found = entry.pattern.matches(uri)?;
+        shows(&entry.template).then_some((seq, found))
+    })?;
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    Some((seq, found.into_iter().map(owned).collect()))
+}
+
+/// The error for a name that nobody has.
+fn unknown(kind: &str, name: &str) -> ErrorObject {
+    ErrorObject::invalid_params(format!("there is no {kind} {:?}", crate::rpc::excerpt(name)))
 }
 
 /// What absent arguments mean.

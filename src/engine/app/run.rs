@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::need::may_not_ask;
 use super::{Circuit, Desk, Identity, Made, Output, busy, write_result};
 use crate::engine::handler::{AsContext, Handler, Kind, ToolCall, Tools};
-use crate::exchange::{Caller, Notifier, Outlet, Purpose, Responder, Ticket, Verify};
+use crate::exchange::{Caller, Notifier, Outlet, Purpose, Responder, Seat, Ticket, Verify};
 use crate::guard::guarded;
 use crate::http::Status;
-use crate::mcp::model::{Outcome, Stamped};
+use crate::mcp::model::{NeedInput, Outcome, Reply, Stamped};
 use crate::mcp::schema::Schema;
 use crate::rpc::{ErrorObject, Id};
 use crate::workers::Workers;
@@ -29,13 +30,21 @@ impl Run<'_> {
     ) -> Made {
         match handler {
             Handler::Direct(code) => {
+                if desk.again.is_some() {
+                    let context = call.context();
+                    context.notifier = Notifier::new(&context.caller, Outlet::Buffer(Vec::new()));
+                }
                 let returned = guarded(|| code(&mut call));
                 let context = call.context();
+                let said = context.notifier.take_buffered();
                 let result = match returned {
-                    Ok(result) => result.or_else(K::failure),
+                    Ok(Ok(Reply::Done(result))) => Ok(result),
+                    Ok(Ok(Reply::NeedInput(need))) => {
+                        return self.need::<K>(call, need, said, desk);
+                    }
+                    Ok(Err(error)) => K::failure(error),
                     Err(_) => Err(ErrorObject::internal()),
                 };
-                let said = context.notifier.take_buffered();
                 let made = match &result {
                     Ok(result) => self.write::<K>(&context.caller, &context.id, result, desk),
                     Err(error) => desk.fail(&context.id, error),
@@ -58,9 +67,16 @@ impl Run<'_> {
             Handler::Blocking(code) => {
                 let code = Arc::clone(code);
                 self.defer::<K>(call, desk, |mut call, responder, workers| {
-                    let job = move || match code(&mut call).or_else(K::failure) {
-                        Ok(result) => responder.finish(result),
-                        Err(error) => responder.fail(error),
+                    let job = move || match code(&mut call) {
+                        Ok(Reply::Done(result)) => responder.finish(result),
+                        Ok(Reply::NeedInput(need)) => match K::pause(call) {
+                            Some(paused) => responder.ask_kept(Box::new(paused), need),
+                            None => responder.fail(may_not_ask()),
+                        },
+                        Err(error) => match K::failure(error) {
+                            Ok(result) => responder.finish(result),
+                            Err(error) => responder.fail(error),
+                        },
                     };
                     if workers.run(job).is_err() {
                         log::warn!("all workers are occupied; a blocking call was refused");
@@ -89,6 +105,42 @@ impl Run<'_> {
                 circuit.follow(pass, &made, desk);
                 made
             }
+        }
+    }
+
+    /// A direct handler asks first: the caller is answered with the questions, or asked while the
+    /// call waits, as its revision has it.
+    fn need<K: Kind>(
+        self,
+        mut call: K::Call<'_>,
+        need: NeedInput,
+        said: Vec<Vec<u8>>,
+        desk: &mut Desk<'_>,
+    ) -> Made {
+        let context = call.context();
+        let id = context.id.clone();
+        if !K::METHOD.facts().may_ask {
+            return desk.fail(&id, &may_not_ask());
+        }
+        if matches!(desk.seat, Seat::Part(_)) {
+            let error = ErrorObject::invalid_request("a call in a batch cannot ask for input");
+            return desk.fail(&id, &error);
+        }
+        if let Err(error) = self.identity.check_need(&context.caller, &need) {
+            return desk.fail(&id, &error);
+        }
+        if context.caller.version.is_modern() && desk.again.is_none() {
+            let method = K::METHOD.as_str();
+            let secs = desk.now_secs;
+            let ending = self.identity.write_need(context, method, &need, secs, desk.body);
+            return Made::Answered { ending, said, session: None };
+        }
+        let Ok(exchange) = desk.open(&context.caller, Purpose::Call(id.clone())) else {
+            return desk.refuse(Status::UNAVAILABLE, &id, &busy());
+        };
+        match K::pause(K::detach(call)) {
+            Some(paused) => Made::Asking { id: exchange, paused: Box::new(paused), need, said },
+            None => desk.fail(&id, &may_not_ask()),
         }
     }
 

@@ -55,7 +55,7 @@ impl App {
         let params: SubscriptionsListenParams =
             read_params(ask.source.params()).map_err(|error| (Status::OK, error))?;
         let mut filter = self.honoured(params.notifications);
-        if filter.resource_subscriptions.len() > desk.followed_max {
+        if filter.resource_subscriptions.len() > desk.limits.followed_resources_max {
             let error = ErrorObject::invalid_params("too many resources in one subscription");
             return Err((Status::OK, error));
         }
@@ -99,7 +99,7 @@ impl App {
         desk: &mut Desk<'_>,
     ) -> Result<Made, ErrorObject> {
         let uri = self.followed(ask)?;
-        let followed_max = desk.followed_max;
+        let followed_max = desk.limits.followed_resources_max;
         let session = caller.session.and_then(|id| desk.sessions.find(id));
         let Some(session) = session else {
             return Err(ErrorObject::invalid_request("following a resource needs a session"));

@@ -11,6 +11,7 @@ use crate::filter::{AccessLog, Chain};
 use crate::http::Method;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::CacheScope;
+use crate::mcp::seal::StateKeys;
 use crate::server::Server;
 use crate::workers::Workers;
 
@@ -51,6 +52,7 @@ impl ServerBuilder {
         self.versions.dedup();
         self.app.identity.served = self.versions.clone();
         self.app.identity.cursors = CursorKey::new(random_key()?);
+        self.app.identity.states = self.states.take().map_or_else(StateKeys::random, Ok)?;
         self.app.identity.page_items = self.limits.page_items;
         if self.catalog.permissions.is_personal() {
             self.app.identity.cache.scope = CacheScope::Private;

@@ -97,11 +97,15 @@ fn direct_tools(builder: ServerBuilder, held: &Held) -> ServerBuilder {
             Ok(CallToolResult::text(terms.values().sum::<f64>()))
         })
         .tool(typed_tool(), typed)
-        .tool(Tool::new("fails"), |_: &mut ToolCall<'_>| Err(CallError::new("it broke")))
-        .tool(Tool::new("refuses"), |_: &mut ToolCall<'_>| {
-            Err(CallError::protocol(ErrorObject::new(-32050, "not today")))
+        .tool(Tool::new("fails"), |_: &mut ToolCall<'_>| {
+            Err::<CallToolResult, _>(CallError::new("it broke"))
         })
-        .tool(Tool::new("panics"), |_: &mut ToolCall<'_>| panic!("expected by the test"))
+        .tool(Tool::new("refuses"), |_: &mut ToolCall<'_>| {
+            Err::<CallToolResult, _>(CallError::protocol(ErrorObject::new(-32050, "not today")))
+        })
+        .tool(Tool::new("panics"), |_: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
+            panic!("expected by the test")
+        })
         .tool(Tool::new("steps").streaming(Streaming::Allowed), steps)
         .tool(Tool::new("plain_steps").streaming(Streaming::Never), steps)
         .tool(Tool::new("must_stream").streaming(Streaming::Required), steps)

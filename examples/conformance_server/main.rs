@@ -3,6 +3,8 @@
 //! `cargo run --release --example conformance_server -- --bind 127.0.0.1:8001`, then
 //! `conformance server --url http://127.0.0.1:8001/mcp`.
 
+mod asking;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::thread;
@@ -20,6 +22,7 @@ fn main() -> support::Outcome {
     let options = support::Options::from_args("conformance_server", "127.0.0.1:8001");
     let builder = Server::builder("waterwheel-conformance", env!("CARGO_PKG_VERSION"));
     let builder = completions(prompts(resources(capabilities(messages(contents(builder))))));
+    let builder = asking::modern(asking::classic(changes(builder)));
     let server = builder.bind(&options.bind)?.handle_signals()?;
     println!("listening on {}", server.url());
     Ok(server.run()?)
@@ -66,7 +69,9 @@ fn contents(builder: ServerBuilder) -> ServerBuilder {
                 .with(Content::resource(resource.mime_type("application/json"))))
         })
         .tool(tool("test_error_handling", "Always fails"), |_: &mut ToolCall| {
-            Err(CallError::new("This tool intentionally returns an error for testing"))
+            Err::<CallToolResult, _>(CallError::new(
+                "This tool intentionally returns an error for testing",
+            ))
         })
         .tool(
             Tool::new("json_schema_2020_12_tool")
@@ -156,6 +161,33 @@ fn capabilities(builder: ServerBuilder) -> ServerBuilder {
         call.require_capability("sampling")?;
         Ok(CallToolResult::text("the client can sample"))
     })
+}
+
+/// Tools that change what the server offers, or say so, and one that lets its caller go.
+fn changes(builder: ServerBuilder) -> ServerBuilder {
+    let (tools, prompts) = (builder.handle(), builder.handle());
+    builder
+        .tool(tool("test_trigger_tool_change", "Announces other tools"), move |_: &mut ToolCall| {
+            tools.tools_changed();
+            Ok(CallToolResult::text("announced"))
+        })
+        .tool(
+            tool("test_trigger_prompt_change", "Announces other prompts"),
+            move |_: &mut ToolCall| {
+                prompts.prompts_changed();
+                Ok(CallToolResult::text("announced"))
+            },
+        )
+        .tool_deferred(
+            tool("test_reconnection", "Lets its caller go and come back"),
+            |_call: ToolCall, responder: Responder<CallToolResult>| {
+                responder.release_connection(Duration::from_millis(500));
+                thread::spawn(move || {
+                    pause();
+                    responder.finish(CallToolResult::text("collected"));
+                });
+            },
+        )
 }
 
 fn resources(builder: ServerBuilder) -> ServerBuilder {

@@ -207,7 +207,8 @@ impl Default for TurnLimits {
 /// Every clock of the server.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// First byte of a request to the end of its head; then 408.
+    /// First byte of a request to the end of its head; then 408. Also a whole TLS handshake, from
+    /// the connection on; then closed.
     pub head: Duration,
     /// End of the head to the end of the body; then 408.
     pub body: Duration,

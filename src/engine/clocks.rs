@@ -91,6 +91,7 @@ impl<T> Engine<T> {
         conn.deadline = None;
         match conn.clock {
             Clock::Idle => self.close(key, CloseReason::Idle),
+            Clock::Handshake => self.close(key, CloseReason::HandshakeTooSlow),
             Clock::Head | Clock::Body => self.refuse_slow_request(key, now),
             Clock::Held => self.on_hold_expired(key, now),
             Clock::Write => self.close(key, CloseReason::ReaderTooSlow),
@@ -170,7 +171,7 @@ const STALE_MIN: usize = 4096;
 fn duration(timeouts: &crate::limits::Timeouts, clock: Clock) -> Option<Duration> {
     match clock {
         Clock::Idle => Some(timeouts.idle),
-        Clock::Head => Some(timeouts.head),
+        Clock::Handshake | Clock::Head => Some(timeouts.head),
         Clock::Body => Some(timeouts.body),
         Clock::Held => Some(timeouts.auth),
         Clock::Write => Some(timeouts.write),

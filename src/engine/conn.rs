@@ -13,8 +13,15 @@ use crate::key::ExchangeId;
 /// A connection and what the shell keeps with it.
 ///
 /// ```text
-/// Held <--> Open ---> Finishing ---> Lingering ---> Dead
-///   '---------'-----------'--------------'-----------^
+/// Handshaking ---> Open <--> Held
+///      |             |         |
+///      |             v         |
+///      +-------> Finishing <---+
+///      |             |         |
+///      |             v         |
+///      |         Lingering     |
+///      |             v         |
+///      '---------> Dead <------'
 /// ```
 pub struct Conn<T> {
     /// What the shell put here: a transport, or nothing at all.
@@ -47,6 +54,8 @@ pub struct Conn<T> {
 /// How far the end of a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// The transport has yet to agree on its keys; no request is taken.
+    Handshaking,
     /// Serving.
     Open,
     /// The request in hand waits at its head for a decision; nothing more is decoded until then.
@@ -62,6 +71,8 @@ pub(crate) enum Phase {
 /// Which clock runs for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
+    /// The transport has yet to agree on its keys.
+    Handshake,
     /// Waiting for a request.
     Idle,
     /// In the middle of a head.
@@ -105,6 +116,7 @@ impl<T> Conn<T> {
         use crate::http::Phase as Request;
         match (self.phase, self.codec.phase()) {
             (Phase::Lingering | Phase::Dead, _) => Clock::Linger,
+            (Phase::Handshaking, _) => Clock::Handshake,
             _ if !self.output.is_empty() => Clock::Write,
             (Phase::Finishing, _) => Clock::Write,
             _ if self.busy.is_some() => Clock::Work,
@@ -141,6 +153,8 @@ pub enum CloseReason {
     AnsweredAndClosed,
     /// No request came for too long.
     Idle,
+    /// The handshake did not come to its end in time.
+    HandshakeTooSlow,
     /// The rest of a request did not come in time.
     RequestTooSlow,
     /// The peer does not read what it asked for.
@@ -162,6 +176,7 @@ impl CloseReason {
             Self::TransportFailed => "the transport failed",
             Self::AnsweredAndClosed => "closed after the answer",
             Self::Idle => "no request for too long",
+            Self::HandshakeTooSlow => "the handshake did not come to its end in time",
             Self::RequestTooSlow => "the rest of a request did not come in time",
             Self::ReaderTooSlow => "the peer does not read its answers",
             Self::GateOverflow => "too many bytes behind an unanswered request",

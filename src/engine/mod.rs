@@ -25,6 +25,7 @@ mod hold;
 mod mail;
 mod pool;
 pub(crate) mod register;
+mod secure;
 mod serve;
 pub(crate) mod streams;
 
@@ -40,7 +41,7 @@ pub use conn::{CloseReason, Conn};
 
 use crate::buf::ByteQueue;
 use crate::exchange::{Asks, DetachedStore, ExchangeRegistry, Fate, Mail};
-use crate::filter::{Chain, ClientCertificate, Health};
+use crate::filter::{Chain, Health};
 use crate::http::{Date, Http10Streams};
 use crate::key::{ConnKey, ExchangeId, Hasher, SessionId};
 use crate::limits::{Limits, Timeouts};
@@ -217,14 +218,6 @@ impl<T> Engine<T> {
         let key = ConnKey::new(index, self.generations);
         self.set_clock(key, now);
         Ok(key)
-    }
-
-    /// Says that the client has shown this certificate. For drivers that speak TLS themselves; it
-    /// holds until the connection ends.
-    pub fn set_client_certificate(&mut self, key: ConnKey, certificate: ClientCertificate) {
-        if let Some(conn) = self.conn(key) {
-            conn.peer.certificate = Some(Box::new(certificate));
-        }
     }
 
     /// The connection of this key, unless it is closed.

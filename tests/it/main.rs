@@ -10,6 +10,7 @@ mod cancel;
 mod classic;
 mod exchange;
 mod features;
+mod handshake;
 mod http;
 mod limits;
 mod middleware;

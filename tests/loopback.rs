@@ -8,135 +8,23 @@ mod support {
     pub(crate) mod request;
     #[expect(dead_code, reason = "the engine's own tests use more of it")]
     pub(crate) mod response;
+    #[expect(dead_code, reason = "the tests of TLS use more of it")]
+    pub(crate) mod running;
 }
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::json;
 use support::request::Request;
-use support::response::Response;
+use support::running::{Client, PATIENCE, Running, call, echo};
 use waterwheel::{
-    CallError, CallToolResult, Error, Limits, LogLevel, Responder, Server, ServerBuilder,
-    ServerHandle, Streaming, Timeouts, Tool, ToolCall,
+    CallError, CallToolResult, Limits, LogLevel, Responder, Server, ServerBuilder, Streaming,
+    Timeouts, Tool, ToolCall,
 };
-
-/// Longer than anything here takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A server on a thread of its own.
-struct Running {
-    addresses: Vec<SocketAddr>,
-    handle: ServerHandle,
-    ended: Receiver<Result<(), Error>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Running {
-    /// Builds a server on its own thread, since its handlers need not be `Send`, and runs it.
-    fn start(describe: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static) -> Self {
-        Self::start_on("127.0.0.1:0", describe)
-    }
-
-    fn start_on(
-        address: &'static str,
-        describe: impl FnOnce(ServerBuilder) -> ServerBuilder + Send + 'static,
-    ) -> Self {
-        let (started, is_started) = channel();
-        let (end, ended) = channel();
-        let thread = std::thread::spawn(move || {
-            let builder = describe(Server::builder("loopback", "1").tool(Tool::new("echo"), echo));
-            let server = builder.bind(address).expect("the address is free");
-            let facts = (server.addresses().to_vec(), server.handle());
-            started.send(facts).expect("the test waits for it");
-            // A test that has failed no longer listens.
-            let _ = end.send(server.run());
-        });
-        let (addresses, handle) = is_started.recv_timeout(PATIENCE).expect("the server starts");
-        Self { addresses, handle, ended, thread: Some(thread) }
-    }
-
-    fn connect(&self) -> Client {
-        Client::connect(self.addresses[0])
-    }
-
-    /// Waits for the end that somebody has asked for.
-    fn wait_for_end(&mut self) {
-        let ended = self.ended.recv_timeout(PATIENCE).expect("the server ends");
-        assert!(ended.is_ok(), "{ended:?}");
-        let thread = self.thread.take().expect("it is waited for once");
-        thread.join().expect("the server does not panic");
-    }
-
-    /// Shuts the server down and waits for its end.
-    fn stop(mut self) {
-        self.handle.shut_down();
-        self.wait_for_end();
-    }
-}
-
-/// One connection.
-struct Client {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
-        Self { stream, received: Vec::new() }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the server reads");
-    }
-
-    #[track_caller]
-    fn response(&mut self) -> Response {
-        loop {
-            if let Some((response, taken)) = Response::parse(&self.received, false, false) {
-                self.received.drain(..taken);
-                return response;
-            }
-            assert!(self.read() > 0, "the connection ended before its answer");
-        }
-    }
-
-    #[track_caller]
-    fn ask(&mut self, request: &Request) -> Response {
-        self.send(&request.bytes());
-        self.response()
-    }
-
-    /// Reads on; zero at the end.
-    #[track_caller]
-    fn read(&mut self) -> usize {
-        let mut piece = [0; 64 * 1024];
-        let count = self.stream.read(&mut piece).expect("something comes in time");
-        self.received.extend_from_slice(&piece[..count]);
-        count
-    }
-
-    /// Waits until the server has closed the connection, and says nothing more before.
-    #[track_caller]
-    fn expect_end(&mut self) {
-        assert_eq!(self.read(), 0, "{:?}", String::from_utf8_lossy(&self.received));
-    }
-}
-
-fn echo(call: &mut ToolCall<'_>) -> Result<CallToolResult, waterwheel::CallError> {
-    Ok(CallToolResult::text(call.raw_arguments().map_or("{}", |raw| raw.get())))
-}
-
-fn call(id: u64, tool: &str) -> Request {
-    Request::modern_call(id, tool, json!({}))
-}
 
 /// A tool that gives its responder to the test.
 fn with_held(server: ServerBuilder, held: Sender<Responder<CallToolResult>>) -> ServerBuilder {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Why a server could not be built.
 ///
@@ -33,6 +34,13 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file that the server was told to use cannot be used.
+    File {
+        /// The file as it was named.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The operating system refused a socket.
     Bind {
         /// The address that was tried.
@@ -54,6 +62,7 @@ impl fmt::Display for BuildError {
             }
             Self::Invalid { kind, name, reason } => write!(f, "{kind} {name:?}: {reason}"),
             Self::Address { address, reason } => write!(f, "cannot listen on {address}: {reason}"),
+            Self::File { file, reason } => write!(f, "cannot use {}: {reason}", file.display()),
             Self::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
             Self::Loop(source) => write!(f, "cannot set up the event loop: {source}"),
             Self::Random(reason) => write!(f, "the system's random source failed: {reason}"),

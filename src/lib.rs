@@ -123,6 +123,8 @@ mod server;
 mod timers;
 mod workers;
 
+#[cfg(feature = "tls")]
+pub use dispatcher::Tls;
 pub use engine::app::Middleware;
 pub use engine::handler::{CallError, CompleteCall, PromptCall, ResourceCall, ToolCall};
 pub use engine::{AfterFlush, CloseReason, Conn, Engine};

@@ -188,6 +188,9 @@ pub struct TurnLimits {
     pub write_bytes_max: usize,
     /// Requests answered for one connection per turn, however many were pipelined.
     pub requests_max: usize,
+    /// Steps of TLS handshakes per turn. Each may cost as much as some hundred calls, and a burst
+    /// of new connections must not stall the others.
+    pub handshakes_max: usize,
     /// Messages taken from the mailbox per turn.
     pub mail_max: usize,
 }
@@ -199,6 +202,7 @@ impl Default for TurnLimits {
             read_bytes_max: 256 * KIB,
             write_bytes_max: 512 * KIB,
             requests_max: 16,
+            handshakes_max: 32,
             mail_max: 4096,
         }
     }
@@ -326,6 +330,14 @@ pub(crate) const TASK_QUESTIONS_MAX: usize = 256;
 /// Trace state and baggage of a request, each; a longer one is dropped. It is as much baggage as
 /// everybody must be able to pass on.
 pub(crate) const TRACE_BYTES_MAX: usize = 8 * KIB;
+
+/// One PEM file. The largest are lists of the authorities of the world, a quarter of this.
+#[cfg(feature = "tls")]
+pub(crate) const TLS_FILE_BYTES_MAX: u64 = MIB as u64;
+/// Encrypted output that a connection may hold beside the output it was made from: four records,
+/// so that a large answer takes few writes.
+#[cfg(feature = "tls")]
+pub(crate) const TLS_OUTPUT_BYTES_MAX: usize = 64 * KIB;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -36,6 +36,9 @@ pub struct Server {
     dispatcher: Dispatcher,
     addresses: Vec<SocketAddr>,
     path: String,
+    /// Some when the server speaks TLS.
+    #[cfg(feature = "tls")]
+    tls: Option<std::sync::Arc<crate::dispatcher::TlsSource>>,
 }
 
 impl Server {
@@ -54,13 +57,24 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
-        format!("http://{address}{}", self.path)
+        format!("{}://{address}{}", self.scheme(), self.path)
+    }
+
+    fn scheme(&self) -> &'static str {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return "https";
+        }
+        "http"
     }
 
     /// A handle that other threads may use.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
-        ServerHandle::new(self.engine.mailbox().clone())
+        let handle = ServerHandle::new(self.engine.mailbox().clone());
+        #[cfg(feature = "tls")]
+        let handle = handle.with_tls(self.tls.clone());
+        handle
     }
 
     /// Ends the server on SIGINT and SIGTERM: the first lets running calls finish within the grace

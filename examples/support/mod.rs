@@ -53,7 +53,8 @@ impl Options {
     }
 }
 
-fn fail(usage: &str, problem: &str) -> ! {
+/// Says what is wrong with the command line, and exits.
+pub(crate) fn fail(usage: &str, problem: &str) -> ! {
     eprintln!("{problem}\n{usage}");
     std::process::exit(2);
 }

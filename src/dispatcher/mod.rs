@@ -7,22 +7,30 @@
 //! the last phase, so no phase can meet the remains of another.
 
 mod listener;
+#[cfg(feature = "tls")]
+mod tls;
 mod transport;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_mio::v1_0::Signals;
 
 pub(crate) use listener::{BindPolicy, bind};
+#[cfg(feature = "tls")]
+pub use tls::Tls;
+#[cfg(feature = "tls")]
+pub(crate) use tls::TlsSource;
 pub(crate) use transport::Transport;
 
+use crate::buf::ByteQueue;
 use crate::engine::{AfterFlush, CloseReason, Engine};
 use crate::key::ConnKey;
 use listener::Listener;
@@ -43,6 +51,12 @@ pub(crate) struct Dispatcher {
     visited: Vec<ConnKey>,
     /// Connections whose input waits until they have read their answers.
     parked: HashSet<ConnKey>,
+    /// Some when connections begin with a handshake.
+    #[cfg(feature = "tls")]
+    tls: Option<std::sync::Arc<TlsSource>>,
+    /// Steps of handshakes in the current turn.
+    #[cfg(feature = "tls")]
+    handshakes: usize,
     /// The instant of the current turn.
     now: Instant,
     /// When the calendar is looked at again.
@@ -86,6 +100,10 @@ impl Dispatcher {
             backlog: Vec::new(),
             visited: Vec::with_capacity(FLUSH_BATCH),
             parked: HashSet::new(),
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "tls")]
+            handshakes: 0,
             now,
             calendar_at: now,
         })
@@ -136,6 +154,10 @@ impl Dispatcher {
     ) -> io::Result<()> {
         self.sleep(engine, limit)?;
         self.now = read_clock();
+        #[cfg(feature = "tls")]
+        {
+            self.handshakes = 0;
+        }
         engine.mailbox().wake_up();
         if self.now >= self.calendar_at {
             self.calendar_at = self.now + Duration::from_secs(1) - read_calendar(engine);
@@ -235,6 +257,13 @@ impl Dispatcher {
             let Some((transport, input)) = engine.reading(key) else {
                 return;
             };
+            #[cfg(feature = "tls")]
+            if transport.is_handshaking() {
+                if self.shake_hands(engine, key) {
+                    continue;
+                }
+                return engine.release(key);
+            }
             let space = input.space(hint);
             let asked = space.len();
             match transport.read(space) {
@@ -245,9 +274,10 @@ impl Dispatcher {
                 }
                 Ok(count) => {
                     input.filled(count);
+                    let drained = count < asked && transport.is_drained();
                     engine.receive(key, self.now);
                     self.visited.push(key);
-                    if count < asked && drain == Drain::UntilShort {
+                    if drained && drain == Drain::UntilShort {
                         return;
                     }
                     if count >= budget {
@@ -268,7 +298,10 @@ impl Dispatcher {
     }
 
     fn flush_if_waiting(&mut self, engine: &mut Engine<Transport>, key: ConnKey) {
-        if engine.writing(key).is_some_and(|(_, output)| !output.is_empty()) {
+        let waits = |(transport, output): (&mut Transport, &mut ByteQueue)| {
+            !output.is_empty() || transport.has_unsent()
+        };
+        if engine.writing(key).is_some_and(waits) {
             engine.take_dirty(key);
             self.flush(engine, key);
         }
@@ -280,6 +313,13 @@ impl Dispatcher {
         let Some((transport, output)) = engine.writing(key) else {
             return;
         };
+        if output.is_empty()
+            && transport.has_unsent()
+            && let Err(error) = transport.flush()
+        {
+            log::debug!("writing to {key:?} failed: {error}");
+            return engine.close(key, CloseReason::TransportFailed);
+        }
         while !output.is_empty() && budget > 0 {
             let piece = &output.data()[..output.len().min(budget)];
             match transport.write(piece) {
@@ -307,9 +347,10 @@ impl Dispatcher {
     fn accept(&mut self, engine: &mut Engine<Transport>) -> io::Result<()> {
         let budget = engine.limits().turn.accepts_max;
         let pause = engine.timeouts().accept_pause;
-        for listener in &mut self.listeners {
+        let mut listeners = std::mem::take(&mut self.listeners);
+        for listener in &mut listeners {
             for (stream, peer) in listener.accept(budget, self.now, pause) {
-                let transport = Transport::tcp(stream);
+                let Some(transport) = self.transport(stream) else { continue };
                 let Ok(key) = engine.connect(transport, Some(peer), self.now) else {
                     log::warn!("no room for another connection; closed the one from {peer}");
                     continue;
@@ -317,15 +358,31 @@ impl Dispatcher {
                 let Some(conn) = engine.conn(key) else {
                     continue;
                 };
+                let is_handshaking = conn.io.is_handshaking();
                 let token = Token(usize::try_from(key.to_token()).unwrap_or(usize::MAX));
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 if let Err(error) = self.poll.registry().register(&mut conn.io, token, interest) {
                     log::error!("a connection could not be registered: {error}");
                     engine.close(key, CloseReason::TransportFailed);
+                } else if is_handshaking {
+                    engine.begin_handshake(key, self.now);
                 }
             }
         }
+        self.listeners = listeners;
         Ok(())
+    }
+
+    /// What an accepted connection is spoken to by.
+    fn transport(&self, stream: TcpStream) -> Option<Transport> {
+        #[cfg(feature = "tls")]
+        if let Some(source) = &self.tls {
+            let transport = Transport::tls(stream, source);
+            return transport
+                .inspect_err(|error| log::error!("TLS cannot be spoken: {error}"))
+                .ok();
+        }
+        Some(Transport::tcp(stream))
     }
 
     fn on_signal(&mut self, engine: &mut Engine<Transport>) {
@@ -378,7 +435,7 @@ enum Drain {
 
 fn close_sending(engine: &mut Engine<Transport>, key: ConnKey) {
     let Some(conn) = engine.conn(key) else { return };
-    if let Err(error) = conn.io.shutdown(Shutdown::Write) {
+    if let Err(error) = conn.io.close_sending() {
         log::debug!("closing our side of {key:?} failed: {error}");
         engine.close(key, CloseReason::TransportFailed);
     }
@@ -391,11 +448,16 @@ fn read_clock() -> Instant {
 
 /// Tells the engine the calendar time; how far into the current second it is.
 fn read_calendar(engine: &mut Engine<Transport>) -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "the dispatcher is who reads the clock")]
-    let since_epoch =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since_epoch = since_epoch();
     engine.set_calendar(since_epoch.as_secs());
     Duration::from_nanos(u64::from(since_epoch.subsec_nanos()))
+}
+
+/// The calendar time, since 1970.
+fn since_epoch() -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "the dispatcher is who reads the clock")]
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl fmt::Debug for Dispatcher {

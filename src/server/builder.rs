@@ -5,6 +5,8 @@ mod auth;
 mod extensions;
 mod features;
 mod ops;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -57,6 +59,8 @@ pub struct ServerBuilder {
     limits: Limits,
     timeouts: Timeouts,
     ops: Ops,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::dispatcher::Tls>,
     /// The first mistake in the description.
     mistake: Option<BuildError>,
 }
@@ -110,6 +114,8 @@ impl ServerBuilder {
             limits,
             timeouts: Timeouts::default(),
             ops: Ops::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
             mistake: None,
         }
     }

@@ -21,11 +21,18 @@ use crate::mcp::subscription::Change;
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
     mailbox: Mailbox<Mail>,
+    /// Some when the server speaks TLS.
+    #[cfg(feature = "tls")]
+    tls: Option<std::sync::Arc<crate::dispatcher::TlsSource>>,
 }
 
 impl ServerHandle {
     pub(crate) fn new(mailbox: Mailbox<Mail>) -> Self {
-        Self { mailbox }
+        Self {
+            mailbox,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
     }
 
     /// A handle of an engine that is driven by a loop of your own.
@@ -119,6 +126,35 @@ impl ServerHandle {
     /// clients may subscribe again.
     pub fn end_subscriptions(&self) {
         self.post(Command::EndSubscriptions);
+    }
+
+    /// Reads the files of the server's [`Tls`](crate::Tls) again and shows the new certificate, and
+    /// asks for clients of the new authorities, on connections that are accepted from now on. What
+    /// is open stays as it is. Unlike the rest this is done on the calling thread, which waits for
+    /// the files.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be used, which is also logged, or the server does not speak TLS. It then
+    /// goes on with what it has.
+    #[cfg(feature = "tls")]
+    pub fn reload_tls(&self) -> Result<(), BuildError> {
+        let Some(source) = &self.tls else {
+            let reason = "it does not speak TLS".to_owned();
+            return Err(BuildError::Invalid { kind: "server", name: "reload".to_owned(), reason });
+        };
+        source.reload().inspect_err(|error| {
+            log::error!("the server goes on with the certificate it has: {error}");
+        })
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(
+        mut self,
+        tls: Option<std::sync::Arc<crate::dispatcher::TlsSource>>,
+    ) -> Self {
+        self.tls = tls;
+        self
     }
 
     fn post(&self, command: Command) {

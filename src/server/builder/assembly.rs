@@ -1,5 +1,10 @@
 //! From a description to a server: the chain of filters, the routes, the sockets.
 
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+#[cfg(feature = "tls")]
+use crate::dispatcher::TlsSource;
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
 use crate::engine::{Engine, Parts, register};
 use crate::error::BuildError;
@@ -24,19 +29,32 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// When the description has a mistake, the address is public and that is not allowed, or the
-    /// operating system refuses.
+    /// When the description has a mistake, a file for TLS cannot be used, the address is public and
+    /// that is not allowed, or the operating system refuses.
     pub fn bind(self, address: &str) -> Result<Server, BuildError> {
         let (policy, path) = (self.bind_policy, self.path.clone());
+        #[cfg(feature = "tls")]
+        let tls = self.tls.clone().map(TlsSource::load).transpose()?.map(Arc::new);
         let mut engine = self.build_engine::<Transport>()?;
         let sockets = dispatcher::bind(address, policy)?;
         let mut dispatcher = Dispatcher::new(&engine).map_err(BuildError::Loop)?;
+        #[cfg(feature = "tls")]
+        if let Some(source) = &tls {
+            dispatcher.speak_tls(Arc::clone(source));
+        }
         let mut addresses = Vec::new();
         for socket in sockets {
             addresses.push(dispatcher.serve(socket).map_err(BuildError::Loop)?);
         }
         engine.start(dispatcher.now());
-        Ok(Server { engine, dispatcher, addresses, path })
+        Ok(Server {
+            engine,
+            dispatcher,
+            addresses,
+            path,
+            #[cfg(feature = "tls")]
+            tls,
+        })
     }
 
     /// Makes the server without sockets and clock, for loops and tests of your own.

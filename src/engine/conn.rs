@@ -10,18 +10,11 @@ use crate::filter::{Passage, Peer};
 use crate::http::{ResponseWriter, ServerCodec};
 use crate::key::ExchangeId;
 
-/// A connection and what the shell keeps with it.
+/// A connection and what the shell keeps with it. From every phase it may be closed at once.
 ///
 /// ```text
 /// Handshaking ---> Open <--> Held
-///      |             |         |
-///      |             v         |
-///      +-------> Finishing <---+
-///      |             |         |
-///      |             v         |
-///      |         Lingering     |
-///      |             v         |
-///      '---------> Dead <------'
+///      '------------'----------'---> Finishing ---> Lingering ---> Dead
 /// ```
 pub struct Conn<T> {
     /// What the shell put here: a transport, or nothing at all.

@@ -18,6 +18,7 @@ use crate::mcp::model::{
 };
 use crate::mcp::schema::Schema;
 use crate::rpc::ErrorObject;
+use crate::rpc::skim::Snippet;
 
 /// Why a handler did not produce its result.
 ///
@@ -100,7 +101,7 @@ impl From<serde_json::Error> for CallError {
 pub struct ToolCall<'a> {
     pub(crate) name: Cow<'a, str>,
     /// None of a call that was taken away from its request; they are among its params then.
-    pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) arguments: Option<Snippet<'a>>,
     pub(crate) context: RequestContext<'a>,
 }
 
@@ -118,7 +119,10 @@ impl ToolCall<'_> {
     /// When they do not fit the type. Returned from a tool with `?`, it becomes an answer the model
     /// can read and act upon.
     pub fn arguments<'s, T: Deserialize<'s>>(&'s self) -> Result<T, CallError> {
-        let text = self.raw_arguments().map_or("{}", RawValue::get);
+        let text = match self.arguments {
+            Some(here) => here.get(),
+            None => self.raw_arguments().map_or("{}", RawValue::get),
+        };
         serde_json::from_str(text)
             .map_err(|error| CallError::new(format_args!("the arguments do not fit: {error}")))
     }
@@ -127,6 +131,7 @@ impl ToolCall<'_> {
     #[must_use]
     pub fn raw_arguments(&self) -> Option<&RawValue> {
         self.arguments
+            .map(Snippet::to_raw)
             .or_else(|| member(self.params()?, "arguments").filter(|raw| raw.get() != "null"))
     }
 }
@@ -361,7 +366,7 @@ impl Kind for Tools {
     fn verify(schema: &Schema, result: &CallToolResult) -> Result<(), String> {
         match &result.structured_content {
             _ if result.is_error => Ok(()),
-            Some(content) => schema.check(content),
+            Some(content) => schema.check(content.get()),
             None => Err("the tool has an output schema and returned no structured content".into()),
         }
     }

@@ -1,7 +1,6 @@
 //! What a handler learns about its request and its caller, and how it speaks before it answers.
 
 use std::net::SocketAddr;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use crate::mcp::model::{
 };
 use crate::mcp::trace::TraceContext;
 use crate::mcp::version::{Era, Version};
+use crate::rpc::skim::Snippet;
 use crate::rpc::{self, ErrorObject};
 
 /// Which kinds of answer the caller can read.
@@ -38,27 +38,24 @@ impl Accepts {
 /// A JSON fragment that is borrowed from the request or shared with a session.
 #[derive(Debug, Clone)]
 pub(crate) enum Fragment<'a> {
-    Borrowed(&'a RawValue),
+    Borrowed(Snippet<'a>),
     Shared(Arc<RawValue>),
 }
 
 impl Fragment<'_> {
+    /// The text of the fragment.
+    pub(crate) fn get(&self) -> &str {
+        match self {
+            Fragment::Borrowed(json) => json.get(),
+            Fragment::Shared(raw) => raw.get(),
+        }
+    }
+
     pub(crate) fn into_shared(self) -> Fragment<'static> {
         Fragment::Shared(match self {
-            Fragment::Borrowed(raw) => Arc::from(raw.to_owned()),
+            Fragment::Borrowed(json) => Arc::from(json.to_raw().to_owned()),
             Fragment::Shared(raw) => raw,
         })
-    }
-}
-
-impl Deref for Fragment<'_> {
-    type Target = RawValue;
-
-    fn deref(&self) -> &RawValue {
-        match self {
-            Fragment::Borrowed(raw) => raw,
-            Fragment::Shared(raw) => raw,
-        }
     }
 }
 

@@ -185,7 +185,7 @@ impl Endpoint {
         let post =
             Post { request, field: VersionField::read(request), accepts: self.readable(request) };
         let depth_max = self.json_depth_max;
-        if let Some(call) = rpc::read_call::<Box<Params<'r>>>(request.body(), depth_max) {
+        if let Some(call) = rpc::read_call::<Params<'r>>(request.body(), depth_max) {
             let params = call.params.unwrap_or_default();
             return self.on_ask(
                 &post,

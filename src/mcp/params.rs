@@ -9,6 +9,7 @@ use super::meta_key;
 use super::model::ProgressToken;
 use crate::limits::PROGRESS_TOKEN_BYTES_MAX;
 use crate::rpc::Text;
+use crate::rpc::skim::{Members, Skim, Skimmer, Snippet};
 
 /// What a request's `params` say to the protocol; everything else stays in the raw text.
 #[derive(Debug, Default)]
@@ -20,11 +21,11 @@ pub(crate) struct Params<'a> {
     pub(crate) cursor: Option<Text<'a>>,
     pub(crate) level: Option<Text<'a>>,
     pub(crate) protocol_version: Option<Text<'a>>,
-    pub(crate) arguments: Option<&'a RawValue>,
-    pub(crate) capabilities: Option<&'a RawValue>,
-    pub(crate) client_info: Option<&'a RawValue>,
-    pub(crate) request_id: Option<&'a RawValue>,
-    pub(crate) input_responses: Option<&'a RawValue>,
+    pub(crate) arguments: Option<Snippet<'a>>,
+    pub(crate) capabilities: Option<Snippet<'a>>,
+    pub(crate) client_info: Option<Snippet<'a>>,
+    pub(crate) request_id: Option<Snippet<'a>>,
+    pub(crate) input_responses: Option<Snippet<'a>>,
     pub(crate) request_state: Option<Text<'a>>,
 }
 
@@ -32,8 +33,8 @@ pub(crate) struct Params<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Meta<'a> {
     pub(crate) protocol_version: Option<Text<'a>>,
-    pub(crate) client_info: Option<&'a RawValue>,
-    pub(crate) capabilities: Option<&'a RawValue>,
+    pub(crate) client_info: Option<Snippet<'a>>,
+    pub(crate) capabilities: Option<Snippet<'a>>,
     pub(crate) log_level: Option<Text<'a>>,
     pub(crate) progress_token: Option<Token>,
 }
@@ -45,9 +46,14 @@ pub(crate) struct Token(pub(crate) Option<ProgressToken>);
 
 impl<'de> Deserialize<'de> for Token {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(deserializer)?;
-        let short = Some(raw.get()).filter(|text| text.len() <= PROGRESS_TOKEN_BYTES_MAX);
-        Ok(Self(short.and_then(ProgressToken::from_json)))
+        Snippet::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<Snippet<'_>> for Token {
+    fn from(json: Snippet<'_>) -> Self {
+        let short = Some(json.get()).filter(|text| text.len() <= PROGRESS_TOKEN_BYTES_MAX);
+        Self(short.and_then(ProgressToken::from_json))
     }
 }
 
@@ -83,90 +89,93 @@ where
     Ok(())
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Params<'de>;
+/// Reads members into the slots of their names, in a general and in a quick way.
+macro_rules! members {
+    ($type:ident: $($name:pat => $slot:ident,)*) => {
+        impl<'de: 'a, 'a> Deserialize<'de> for $type<'a> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+                impl<'de> Visitor<'de> for Object {
+                    type Value = $type<'de>;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("an object")
+                    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
-                let mut params = Params::default();
-                while let Some(Text(key)) = map.next_key()? {
-                    let map = &mut map;
-                    match &*key {
-                        "_meta" => fill(&mut params.meta, "_meta", map)?,
-                        "name" => fill(&mut params.name, "name", map)?,
-                        "uri" => fill(&mut params.uri, "uri", map)?,
-                        "taskId" => fill(&mut params.task_id, "taskId", map)?,
-                        "cursor" => fill(&mut params.cursor, "cursor", map)?,
-                        "level" => fill(&mut params.level, "level", map)?,
-                        "arguments" => fill(&mut params.arguments, "arguments", map)?,
-                        "protocolVersion" => {
-                            fill(&mut params.protocol_version, "protocolVersion", map)?;
+                    fn visit_map<A>(self, mut map: A) -> Result<$type<'de>, A::Error>
+                    where
+                        A: MapAccess<'de>,
+                    {
+                        let mut members = $type::default();
+                        while let Some(Text(name)) = map.next_key()? {
+                            match &*name {
+                                $($name => fill(&mut members.$slot, &name, &mut map)?,)*
+                                _ => _ = map.next_value::<IgnoredAny>()?,
+                            }
                         }
-                        "capabilities" => fill(&mut params.capabilities, "capabilities", map)?,
-                        "clientInfo" => fill(&mut params.client_info, "clientInfo", map)?,
-                        "requestId" => fill(&mut params.request_id, "requestId", map)?,
-                        "inputResponses" => {
-                            fill(&mut params.input_responses, "inputResponses", map)?;
-                        }
-                        "requestState" => {
-                            fill(&mut params.request_state, "requestState", map)?;
-                        }
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
+                        Ok(members)
                     }
                 }
-                Ok(params)
+                deserializer.deserialize_map(Object)
             }
         }
-        deserializer.deserialize_map(Members)
+
+        impl<'a> Members<'a> for $type<'a> {
+            fn member(&mut self, name: &'a str, json: &mut Skimmer<'a>) -> Option<()> {
+                match name {
+                    $($name => json.fill(&mut self.$slot),)*
+                    _ => json.skip(),
+                }
+            }
+        }
+    };
+}
+
+members! { Params:
+    "_meta" => meta,
+    "name" => name,
+    "uri" => uri,
+    "taskId" => task_id,
+    "cursor" => cursor,
+    "level" => level,
+    "arguments" => arguments,
+    "protocolVersion" => protocol_version,
+    "capabilities" => capabilities,
+    "clientInfo" => client_info,
+    "requestId" => request_id,
+    "inputResponses" => input_responses,
+    "requestState" => request_state,
+}
+
+members! { Meta:
+    meta_key::PROTOCOL_VERSION => protocol_version,
+    meta_key::CLIENT_INFO => client_info,
+    meta_key::CLIENT_CAPABILITIES => capabilities,
+    meta_key::LOG_LEVEL => log_level,
+    meta_key::PROGRESS_TOKEN => progress_token,
+}
+
+impl<'a> Skim<'a> for Meta<'a> {
+    fn skim(json: &mut Skimmer<'a>) -> Option<Self> {
+        let mut meta = Self::default();
+        json.object(|json, name| meta.member(name, json))?;
+        Some(meta)
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Meta<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
-                let mut meta = Meta::default();
-                while let Some(Text(key)) = map.next_key()? {
-                    let map = &mut map;
-                    let name = &*key;
-                    match name {
-                        meta_key::PROTOCOL_VERSION => {
-                            fill(&mut meta.protocol_version, name, map)?;
-                        }
-                        meta_key::CLIENT_INFO => fill(&mut meta.client_info, name, map)?,
-                        meta_key::CLIENT_CAPABILITIES => fill(&mut meta.capabilities, name, map)?,
-                        meta_key::LOG_LEVEL => fill(&mut meta.log_level, name, map)?,
-                        meta_key::PROGRESS_TOKEN => fill(&mut meta.progress_token, name, map)?,
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(meta)
-            }
+impl<'a> Skim<'a> for Token {
+    fn skim(json: &mut Skimmer<'a>) -> Option<Self> {
+        if json.is_at_number() {
+            return json.integer().map(|number| Self(Some(number.into())));
         }
-        deserializer.deserialize_map(Members)
+        Snippet::skim(json).map(Self::from)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::{Body, Message, decode, read_call};
     use std::borrow::Cow;
 
     fn raw(text: &str) -> Box<RawValue> {
@@ -197,5 +206,153 @@ mod tests {
         let params = Params::read(None).unwrap();
         assert!(params.meta.is_none() && params.arguments.is_none());
         assert!(Params::read(Some(&raw(r#"{"name":null}"#))).unwrap().name.is_none());
+    }
+
+    const DEPTH_MAX: usize = 8;
+
+    /// What a body says, read the general way.
+    fn read_in_general(body: &str) -> Option<String> {
+        let Ok(Body::Single(Message::Request(request))) = decode(body.as_bytes(), DEPTH_MAX) else {
+            return None;
+        };
+        let params = Params::read(request.params).ok()?;
+        Some(format!("{:?} {:?} {params:?}", request.id, request.method))
+    }
+
+    /// The same, read the quick way.
+    fn read_quickly(body: &str) -> Option<String> {
+        let call = read_call::<Params<'_>>(body.as_bytes(), DEPTH_MAX)?;
+        let params = call.params.unwrap_or_default();
+        Some(format!("{:?} {:?} {params:?}", call.id, call.method))
+    }
+
+    #[test]
+    fn usual_requests_are_read_quickly() {
+        for body in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
+            r#" { "id" : "a\u0062" , "method" : "x" , "jsonrpc" : "2.0" , "params" : { } } "#,
+            r#"{"jsonrpc":"2.0","id":-7,"method":"a","params":{"cursor":null,"x":[{"y":1e5}]}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"\u00e9","_meta":{
+                "progressToken":"p","io.modelcontextprotocol/clientCapabilities":{"a":{}},
+                "io.modelcontextprotocol/protocolVersion":"2026-07-28","other":true},
+                "arguments":{"text":"a long one, with \"quotes\" and an é in it"}}}"#,
+        ] {
+            let read = read_quickly(body);
+            assert!(read.is_some(), "{body}");
+            assert_eq!(read, read_in_general(body));
+        }
+    }
+
+    #[test]
+    fn values_that_nest_beyond_reason_are_read_in_general() {
+        for depth in [1, 63, 64, 100] {
+            let (open, close) = ("[{\"a\":".repeat(depth / 2), "}]".repeat(depth / 2));
+            let arguments = format!("{open}1{close}");
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"arguments":{arguments}}}}}"#
+            );
+            let call = read_call::<Params<'_>>(body.as_bytes(), 200);
+            let found = call.and_then(|call| call.params).and_then(|params| params.arguments);
+            assert_eq!(found.map(Snippet::get), (depth < 64).then_some(&*arguments), "{depth}");
+        }
+    }
+
+    /// Values of all kinds, good and bad.
+    const VALUES: &[&str] = &[
+        "1",
+        "-0",
+        "01",
+        "123456789012345678",
+        "1234567890123456789",
+        "1.0",
+        "1.5e+30",
+        "-2E-3",
+        "1.",
+        ".5",
+        "1e",
+        "-",
+        "\"\"",
+        "\"a\"",
+        "\"2.0\"",
+        "\"eight bytes and more\"",
+        "\"a\\u0062\"",
+        "\"\\/\\b\\f\\n\\r\\t\\\\\\\"\"",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "\"\\ud800\"",
+        "\"a\nb\"",
+        "\"é\"",
+        "\"open",
+        "null",
+        "nul",
+        "true",
+        "false",
+        "{}",
+        "[]",
+        "[1,[2]]",
+        "[1,]",
+        "[1 2]",
+        "[1}",
+        "{\"a\":[{}],\"b\":null}",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "{\"progressToken\":7}",
+        "{\"progressToken\":null,\"a\":1}",
+        "[[[[[[[[[]]]]]]]]]",
+    ];
+
+    /// Names that mean something, and some that do not.
+    const NAMES: [&str; 12] = [
+        "jsonrpc",
+        "id",
+        "method",
+        "result",
+        "params",
+        "name",
+        "_meta",
+        "arguments",
+        "cursor",
+        "n\\u0061me",
+        "other",
+        "",
+    ];
+
+    /// An object of `members`, each made of a name, a value and what stands around them.
+    fn object(members: &[(usize, usize, usize)]) -> String {
+        let spaces = ["", " ", "\n\t", "\r"];
+        let member = |&(name, value, space): &(usize, usize, usize)| {
+            let (name, value) = (NAMES[name % NAMES.len()], VALUES[value % VALUES.len()]);
+            let space = spaces[space % spaces.len()];
+            format!("{space}\"{name}\"{space}:{space}{value}{space}")
+        };
+        format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_read_quickly_is_read_alike_in_general(
+            outer in proptest::collection::vec((0_usize..99, 0_usize..99, 0_usize..99), 0..3),
+            inner in proptest::collection::vec((0_usize..99, 0_usize..99, 0_usize..99), 0..4),
+            cut in (0_usize..400, 0_usize..9, 0_usize..3),
+        ) {
+            let (at, what, rarely) = cut;
+            let usual = r#""jsonrpc":"2.0","id":1,"method":"m""#;
+            let params = format!(r#""params":{}"#, object(&inner));
+            let extra = object(&outer);
+            let mut parts = [usual, &params, &extra[1..extra.len() - 1]];
+            parts.rotate_left(what % 3);
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            let mut body = format!("{{{}}}", parts.join(","));
+            // Now and then something is missing or out of place.
+            if rarely == 0 && body.is_char_boundary(at) {
+                match what {
+                    0 => body.truncate(at),
+                    _ => body.insert(at.min(body.len()), b"\"\\{}[],: "[what] as char),
+                }
+            }
+            if let Some(read) = read_quickly(&body) {
+                proptest::prop_assert_eq!(Some(read), read_in_general(&body), "{}", body);
+            }
+        }
     }
 }

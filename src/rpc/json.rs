@@ -22,7 +22,7 @@ pub(crate) fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Res
 
 use scalars::{Key, Raw};
 use text::write_escaped;
-pub(crate) use text::write_str;
+pub(crate) use text::{clean_strides_len, write_str};
 
 /// The place of one value.
 struct Json<'a> {

@@ -11,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub mod decode;
 pub mod encode;
 pub(crate) mod json;
+pub(crate) mod skim;
 
 pub(crate) use decode::read_call;
 pub use decode::{Malformed, decode};

@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::run::Run;
 use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, Paused, PromptCall, ResourceCall, ToolCall, Tools};
@@ -17,6 +15,7 @@ use crate::mcp::model::{
 use crate::mcp::permissions::{Item, Viewer};
 use crate::mcp::{method_not_found, resource_not_found};
 use crate::rpc::ErrorObject;
+use crate::rpc::skim::Snippet;
 
 impl App {
     /// Runs a tool (revision 2026-07-28, Tools).
@@ -43,7 +42,7 @@ impl App {
             return desk.fail(&ask.id, &unknown("tool", name.as_str()));
         };
         let arguments = ask.params.arguments;
-        if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+        if arguments.is_some_and(|arguments| !arguments.is_object()) {
             let error = ErrorObject::invalid_params("params.arguments must be an object");
             return desk.fail(&ask.id, &error);
         }
@@ -52,11 +51,8 @@ impl App {
             workers: &mut self.workers,
             output: code.output.as_ref().map(Arc::clone),
         };
-        let given = match arguments {
-            Some(given) => given,
-            None => empty_object(),
-        };
-        if let Err(reason) = code.input.check(given) {
+        let given = arguments.unwrap_or(Snippet::EMPTY_OBJECT);
+        if let Err(reason) = code.input.check(given.get()) {
             // A model can mend its arguments, so it gets to read what is wrong with them.
             let result = CallToolResult::error(reason);
             return run.write::<Tools>(&caller, &ask.id, &result, desk);
@@ -259,15 +255,10 @@ fn unknown(kind: &str, name: &str) -> ErrorObject {
     ErrorObject::invalid_params(format!("there is no {kind} {:?}", crate::rpc::excerpt(name)))
 }
 
-/// What absent arguments mean.
-fn empty_object() -> &'static RawValue {
-    serde_json::from_str("{}").expect("this is JSON")
-}
-
 type PromptArguments<'r> = Vec<(Cow<'r, str>, Cow<'r, str>)>;
 
 /// Prompt arguments are strings by the protocol's own definition.
-fn prompt_arguments(raw: Option<&RawValue>) -> Result<PromptArguments<'_>, ErrorObject> {
+fn prompt_arguments(raw: Option<Snippet<'_>>) -> Result<PromptArguments<'_>, ErrorObject> {
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };

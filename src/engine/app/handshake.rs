@@ -32,8 +32,8 @@ impl App {
         if self.sessions && caller.session.is_none() {
             let new = NewSession {
                 version,
-                capabilities: Some(Arc::from(capabilities.to_owned())),
-                client_info: Some(Arc::from(client_info.to_owned())),
+                capabilities: Some(Arc::from(capabilities.to_raw().to_owned())),
+                client_info: Some(Arc::from(client_info.to_raw().to_owned())),
                 log_level: crate::exchange::default_log_level(version),
                 principal: caller.principal.clone(),
             };

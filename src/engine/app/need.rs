@@ -97,7 +97,7 @@ impl Identity {
                 bad.into_error()
             })?);
         }
-        let answers = responses.map(Answers::read).unwrap_or_default();
+        let answers = responses.map(|json| Answers::read(json.to_raw())).unwrap_or_default();
         Ok(Some(Box::new(Input { answers, state, rounds: 0 })))
     }
 }

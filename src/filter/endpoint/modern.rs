@@ -94,7 +94,7 @@ fn required_meta<'m>(meta: &'m Meta<'_>) -> Result<&'m str, String> {
     let version = meta.protocol_version.as_ref();
     let version = version.ok_or_else(|| missing(meta_key::PROTOCOL_VERSION))?;
     let capabilities = meta.capabilities.ok_or_else(|| missing(meta_key::CLIENT_CAPABILITIES))?;
-    if !capabilities.get().starts_with('{') {
+    if !capabilities.is_object() {
         return Err(format!("{:?} must be an object", meta_key::CLIENT_CAPABILITIES));
     }
     Ok(version.as_str())
@@ -151,7 +151,7 @@ fn check_arguments(request: &Request<'_>, ask: &Ask<'_>, cx: &Cx<'_>) -> Result<
     for designated in entry.designations.iter() {
         let field_name = format!("{}{}", header::PARAM_PREFIX, designated.suffix());
         let field = sole(request, &field_name)?;
-        let argument = ask.params.arguments.and_then(|all| designated.find(all));
+        let argument = ask.params.arguments.and_then(|all| designated.find(all.to_raw()));
         designation::matches(designated.kind(), argument, field)
             .map_err(|mismatch| mcp::header_mismatch(format!("{field_name}: {mismatch}")))?;
     }

@@ -38,7 +38,7 @@ impl Forms {
     /// Asserts that all forms say the same of a value and returns what that is.
     fn verdict(&self, text: &str) -> bool {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
-        let whole = self.whole.check(&raw);
+        let whole = self.whole.check(raw.get());
         let place = format!("{text} against {}", self.schema);
         let value: Value = match serde_json::from_str(text) {
             Ok(value) => value,
@@ -49,6 +49,7 @@ impl Forms {
         };
         let borrowed: Borrowed<'_> = serde_json::from_str(text).unwrap();
         assert_eq!(borrowed.to_owned_value(), value, "{place}");
+        assert_eq!(Borrowed::read(text).ok().as_ref(), Some(&borrowed), "{place}");
         let expected = self.reference.is_valid(&value);
         assert_eq!(self.quick.is_valid(&borrowed), expected, "{place}");
         // The same errors in the same order, or else the complaints would differ too.

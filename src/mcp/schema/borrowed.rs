@@ -9,6 +9,9 @@ use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, cmp};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
+use crate::rpc::Text;
+use crate::rpc::skim::{Skim, Skimmer};
+
 /// Whether some crate of the build turned on `serde_json/arbitrary_precision`, which makes a
 /// number a string inside and has it read as an object that only `serde_json` itself understands.
 pub(super) const NUMBERS_ARE_TEXT: bool = size_of::<Number>() == size_of::<String>();
@@ -16,6 +19,9 @@ pub(super) const NUMBERS_ARE_TEXT: bool = size_of::<Number>() == size_of::<Strin
 /// The name by which `serde_json` smuggles a [`RawValue`](serde_json::value::RawValue) through
 /// serde. A reader of a [`Value`] takes an object that begins with it for the JSON in its string.
 const RAW_VALUE_NAME: &str = "$serde_json::private::RawValue";
+
+/// Values that nest deeper are left to the general reader, which bounds the depth as well.
+const SKIMMED_DEPTH_MAX: usize = 32;
 
 /// Objects up to this size are searched from the front, as most names differ in their length.
 const SCANNED_MEMBERS_MAX: usize = 8;
@@ -40,7 +46,45 @@ pub(super) enum Borrowed<'a> {
 /// A member of an object: its name and its value.
 pub(super) type Member<'a> = (Cow<'a, str>, Borrowed<'a>);
 
-impl Borrowed<'_> {
+impl<'a> Borrowed<'a> {
+    /// Reads a value from its text.
+    pub(super) fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+        let mut json = Skimmer::new(text);
+        let skimmed = Self::skim(&mut json, SKIMMED_DEPTH_MAX);
+        // What is wrong with a value the general reader can tell, as well as it can read the rest.
+        skimmed.filter(|_| json.end().is_some()).map_or_else(|| serde_json::from_str(text), Ok)
+    }
+
+    /// Reads a usual value.
+    fn skim(json: &mut Skimmer<'a>, depth_left: usize) -> Option<Self> {
+        match json.peek()? {
+            b'"' => Text::skim(json).map(|text| Self::String(text.0)),
+            b'{' => {
+                let depth_left = depth_left.checked_sub(1)?;
+                let mut members = Vec::new();
+                json.object(|json, name| {
+                    if name == RAW_VALUE_NAME {
+                        return None;
+                    }
+                    members.push((Cow::Borrowed(name), Self::skim(json, depth_left)?));
+                    Some(())
+                })?;
+                sorted(members).ok().map(Self::Object)
+            }
+            b'[' => {
+                let depth_left = depth_left.checked_sub(1)?;
+                let mut items = Vec::new();
+                json.array(|json| {
+                    items.push(Self::skim(json, depth_left)?);
+                    Some(())
+                })?;
+                Some(Self::Array(items))
+            }
+            b'-' | b'0'..=b'9' => json.number().map(Self::Number),
+            _ => json.word().map(|word| word.map_or(Self::Null, Self::Bool)),
+        }
+    }
+
     /// The same value in the common form, for the complaints.
     pub(super) fn to_owned_value(&self) -> Value {
         match self {
@@ -168,13 +212,19 @@ impl<'de> Visitor<'de> for BorrowedVisitor {
             }
             members.push((name, entries.next_value()?));
         }
-        members.sort_unstable_by(|(one, _): &Member<'_>, (other, _)| one.cmp(other));
-        let doubled = members.windows(2).find(|pair| pair[0].0 == pair[1].0);
-        if let Some([(name, _), _]) = doubled {
-            let name = crate::rpc::excerpt(name);
-            return Err(A::Error::custom(format_args!("{name:?} is given twice in one object")));
-        }
-        Ok(Borrowed::Object(members))
+        sorted(members).map(Borrowed::Object).map_err(|doubled| {
+            let name = crate::rpc::excerpt(&doubled);
+            A::Error::custom(format_args!("{name:?} is given twice in one object"))
+        })
+    }
+}
+
+/// Members in the order of their names, or a name that is there twice.
+fn sorted(mut members: Vec<Member<'_>>) -> Result<Vec<Member<'_>>, Cow<'_, str>> {
+    members.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    match members.windows(2).position(|pair| pair[0].0 == pair[1].0) {
+        Some(at) => Err(members.swap_remove(at).0),
+        None => Ok(members),
     }
 }
 

@@ -28,12 +28,15 @@ pub(super) const STRIDE: usize = 64;
 /// How many bytes of `text` need no escape, in whole strides unless it is all of them.
 #[inline]
 fn clean_len(text: &[u8]) -> usize {
-    let (strides, rest) = text.as_chunks::<STRIDE>();
-    match strides.iter().position(|stride| !is_clean(stride)) {
-        Some(clean) => clean * STRIDE,
-        None if is_clean_rest(rest) => text.len(),
-        None => text.len() - rest.len(),
-    }
+    let len = clean_strides_len(text);
+    let rest = &text[len..];
+    if rest.len() < STRIDE && is_clean_rest(rest) { text.len() } else { len }
+}
+
+/// How many bytes of `text` need no escape, in whole strides.
+pub(crate) fn clean_strides_len(text: &[u8]) -> usize {
+    let (strides, _) = text.as_chunks::<STRIDE>();
+    strides.iter().take_while(|stride| is_clean(stride)).count() * STRIDE
 }
 
 /// Whether no byte needs an escape. Without a branch, it becomes vector instructions.

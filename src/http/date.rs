@@ -4,19 +4,26 @@ use std::fmt;
 
 use crate::calendar::{DAY, SECOND_MAX, civil_from_days};
 
+/// How most responses begin; the time in it is rendered anew once a second.
+const START: &[u8; 54] = b"HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+/// Where the time is in it.
+const TEXT_AT: usize = 23;
+const TEXT_LEN: usize = 29;
+
 /// The current time in the form HTTP wants, `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Date {
-    /// Unix second that `text` shows; `u64::MAX` while the time is unknown.
+    /// Unix second that `start` shows; `u64::MAX` while the time is unknown.
     second: u64,
-    text: [u8; 29],
+    /// Status line and date of a response with the status 200, ready to be copied.
+    start: [u8; START.len()],
 }
 
 impl Date {
     /// A date nobody has set; responses then carry none.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { second: u64::MAX, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" }
+        Self { second: u64::MAX, start: *START }
     }
 
     /// Shows `unix_seconds` from now on. Costs nothing while the second stays the same.
@@ -36,15 +43,21 @@ impl Date {
 
     /// The text, or nothing while the time is unknown.
     #[must_use]
-    pub const fn as_bytes(&self) -> Option<&[u8]> {
-        if self.second == u64::MAX { None } else { Some(&self.text) }
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.ok_start().map(|start| &start[TEXT_AT..TEXT_AT + TEXT_LEN])
+    }
+
+    /// How a response with the status 200 begins, its date included; none while the time is
+    /// unknown.
+    pub(super) const fn ok_start(&self) -> Option<&[u8; START.len()]> {
+        if self.second == u64::MAX { None } else { Some(&self.start) }
     }
 
     fn render(&mut self) {
         let (days, clock) = (self.second / DAY, self.second % DAY);
         let (year, month, day) = civil_from_days(days);
-        self.text[..3].copy_from_slice(WEEKDAYS[(days % 7) as usize]);
-        self.text[8..11].copy_from_slice(MONTHS[month as usize]);
+        self.text()[..3].copy_from_slice(WEEKDAYS[(days % 7) as usize]);
+        self.text()[8..11].copy_from_slice(MONTHS[month as usize]);
         self.digits(5, day);
         self.digits(12, year / 100);
         self.digits(14, year % 100);
@@ -55,8 +68,12 @@ impl Date {
 
     /// Writes `value`, which is below 100, as two digits.
     fn digits(&mut self, at: usize, value: u64) {
-        self.text[at] = b'0' + (value / 10) as u8;
-        self.text[at + 1] = b'0' + (value % 10) as u8;
+        self.text()[at] = b'0' + (value / 10) as u8;
+        self.text()[at + 1] = b'0' + (value % 10) as u8;
+    }
+
+    fn text(&mut self) -> &mut [u8] {
+        &mut self.start[TEXT_AT..TEXT_AT + TEXT_LEN]
     }
 }
 
@@ -131,7 +148,7 @@ mod tests {
     fn an_update_within_the_same_second_renders_nothing() {
         let mut date = Date::unknown();
         date.update(5);
-        date.text[0] = b'X';
+        date.text()[0] = b'X';
         date.update(5);
         assert_eq!(date.as_bytes().expect("was set")[0], b'X');
         date.update(6);

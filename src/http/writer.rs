@@ -17,6 +17,10 @@ const STREAM_FIELDS: &[u8] = b"Content-Type: text/event-stream\r\n\
     Cache-Control: no-cache, no-transform\r\n\
     X-Accel-Buffering: no\r\n";
 
+/// The usual type of content, and the line that says so.
+const JSON: &str = "application/json";
+const JSON_LINE: &[u8] = b"Content-Type: application/json\r\n";
+
 /// Whether HTTP/1.0 clients, which know no chunks, may be given a stream that ends with the
 /// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,18 +174,19 @@ impl ResponseWriter {
         let has_length = !head.status.is_bodyless();
         let content_type = content_type
             .filter(|_| has_length && content_length > 0)
-            .filter(|value| is_sendable("Content-Type", value));
+            .filter(|value| *value == JSON || is_sendable("Content-Type", value));
         write_start(out, head.status, date);
         head.write_lines(out, if content_type.is_some() { &["content-type"] } else { &[] });
-        if let Some(content_type) = content_type {
-            write_field(out, b"Content-Type: ", content_type.as_bytes());
+        match content_type {
+            Some(JSON) => out.push(JSON_LINE),
+            Some(content_type) => write_field(out, b"Content-Type: ", content_type.as_bytes()),
+            None => {}
         }
         if has_length {
             let mut digits = itoa::Buffer::new();
             write_field(out, b"Content-Length: ", digits.format(content_length).as_bytes());
         }
-        self.write_connection(out);
-        out.push(b"\r\n");
+        self.write_end(out);
         Ok(if has_length && !self.reply.head_only { content_length } else { 0 })
     }
 
@@ -212,8 +217,7 @@ impl ResponseWriter {
         if self.mode == Mode::Stream(StreamFraming::Chunked) {
             out.push(b"Transfer-Encoding: chunked\r\n");
         }
-        self.write_connection(out);
-        out.push(b"\r\n");
+        self.write_end(out);
         if self.reply.head_only {
             self.mode = Mode::Stream(StreamFraming::Suppressed);
         }
@@ -352,13 +356,16 @@ impl ResponseWriter {
         StreamStart::RefusedUnary
     }
 
-    /// Says what becomes of the connection where that is not the version's default.
-    fn write_connection(&self, out: &mut ByteQueue) {
-        if !self.reply.keep_alive {
-            out.push(b"Connection: close\r\n");
+    /// Ends the head, and says what becomes of the connection where that is not the version's
+    /// default.
+    fn write_end(&self, out: &mut ByteQueue) {
+        out.push(if !self.reply.keep_alive {
+            b"Connection: close\r\n\r\n"
         } else if self.reply.version == HttpVersion::Http10 {
-            out.push(b"Connection: keep-alive\r\n");
-        }
+            b"Connection: keep-alive\r\n\r\n"
+        } else {
+            b"\r\n"
+        });
     }
 }
 
@@ -369,6 +376,11 @@ pub fn write_continue(out: &mut ByteQueue) {
 
 /// Appends the status line and the date.
 fn write_start(out: &mut ByteQueue, status: Status, date: &Date) {
+    if status == Status::OK
+        && let Some(start) = date.ok_start()
+    {
+        return out.push(start);
+    }
     out.push(b"HTTP/1.1 ");
     out.push(itoa::Buffer::new().format(status.code()).as_bytes());
     out.push_byte(b' ');

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use super::bearer::Challenge;
 use super::{Cx, Filter, Flow, Refusal, Response};
 use crate::exchange::{Accepts, Caller, Source};
-use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
+use crate::http::{Doubled, Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
 use crate::key::{EventId, SessionId};
 use crate::mcp::params::Params;
 use crate::mcp::version::{self, Version};
@@ -126,13 +126,13 @@ enum VersionField<'r> {
 
 impl<'r> VersionField<'r> {
     fn read(request: &Request<'r>) -> Self {
-        let mut values = request.fields_named(header::PROTOCOL_VERSION);
-        let Some(value) = values.next() else {
-            return Self::Absent;
-        };
-        match std::str::from_utf8(value) {
-            Ok(text) if !text.is_empty() && values.next().is_none() => Self::Names(text),
-            _ => Self::Broken,
+        match request.sole_field(header::PROTOCOL_VERSION) {
+            Ok(None) => Self::Absent,
+            Ok(Some(value)) => match std::str::from_utf8(value) {
+                Ok(text) if !text.is_empty() => Self::Names(text),
+                _ => Self::Broken,
+            },
+            Err(Doubled) => Self::Broken,
         }
     }
 

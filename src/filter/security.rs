@@ -9,7 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::endpoint::header;
 use super::{Cx, Filter, Flow, RateLimit, Refusal, Response};
-use crate::http::{Method, Request, ResponseHead, Status, host_of, is_loopback, literal_of};
+use crate::http::{
+    Doubled, Method, Request, ResponseHead, Status, host_of, is_loopback, literal_of,
+};
 use crate::key::Principal;
 use crate::rpc::ErrorObject;
 
@@ -108,19 +110,19 @@ impl Security {
     }
 
     fn check_origin(&self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        let mut origins = request.fields_named("origin");
-        let Some(origin) = origins.next() else {
-            return Ok(());
+        let origin = match request.sole_field("origin") {
+            Ok(None) => return Ok(()),
+            Ok(Some(origin)) => Some(std::str::from_utf8(origin).unwrap_or("")),
+            Err(Doubled) => None,
         };
         if self.is_public(cx) {
             cx.response_field("Access-Control-Allow-Origin", "*");
             return Ok(());
         }
-        let origin = std::str::from_utf8(origin).unwrap_or("");
-        if origins.next().is_some() || !self.origins.allow(origin) {
+        let Some(origin) = origin.filter(|origin| self.origins.allow(origin)) else {
             log::warn!("refused a request from a web page on an origin that is not allowed");
             return Err(refuse_foreign("this origin is not allowed"));
-        }
+        };
         cx.response_field("Access-Control-Allow-Origin", origin);
         cx.response_field("Vary", "Origin");
         cx.response_field("Access-Control-Expose-Headers", EXPOSED);

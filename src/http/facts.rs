@@ -1,8 +1,15 @@
 //! What a message's own fields say about its framing and its connection. Whatever two readers could
 //! understand differently is refused here.
 
+use super::name::Tag;
 use super::target::is_host;
 use super::{Framing, HttpError, HttpVersion, Status, list_elements};
+
+const HOST: Tag = Tag::of(b"host");
+const EXPECT: Tag = Tag::of(b"expect");
+const CONNECTION: Tag = Tag::of(b"connection");
+const LENGTH: Tag = Tag::of(b"content-length");
+const CODING: Tag = Tag::of(b"transfer-encoding");
 
 /// What the fields say about the message itself.
 #[derive(Debug, Default)]
@@ -28,14 +35,14 @@ enum Coding {
 
 impl Facts {
     /// Takes note of one field.
-    pub(super) fn note(&mut self, name: &str, value: &[u8]) -> Result<(), HttpError> {
+    pub(super) fn note(&mut self, tag: Tag, name: &str, value: &[u8]) -> Result<(), HttpError> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
-        match name.len() {
-            4 if is("host") => self.note_host(value),
-            6 if is("expect") => self.note_expect(value),
-            10 if is("connection") => self.note_connection(value),
-            14 if is("content-length") => self.note_length(value),
-            17 if is("transfer-encoding") => self.note_coding(value),
+        match tag {
+            HOST if is("host") => self.note_host(value),
+            EXPECT if is("expect") => self.note_expect(value),
+            CONNECTION if is("connection") => self.note_connection(value),
+            LENGTH if is("content-length") => self.note_length(value),
+            CODING if is("transfer-encoding") => self.note_coding(value),
             _ => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use crate::limits::HttpLimits;
 
 use super::facts::Facts;
+use super::name::Tag;
 use super::scan::METHOD_BYTES_MAX;
 use super::target::{Span, Target};
 use super::{Framing, HttpError, HttpVersion, Method, Status};
@@ -66,9 +67,10 @@ impl Head {
     /// may not, and nothing is longer than it may be.
     fn is_usual(&self, bytes: &[u8], limits: &HttpLimits) -> bool {
         let version_end = self.target.whole.end() + b" HTTP/1.1".len();
-        let ends_in_crlf = |end: usize| {
-            let rest = bytes.get(end..).unwrap_or_default();
-            rest.iter().find(|&&byte| byte != b' ' && byte != b'\t') == Some(&b'\r')
+        let ends_in_crlf = |end: usize| match bytes.get(end..) {
+            Some([b'\r', ..]) => true,
+            Some(rest) => rest.iter().find(|&&byte| byte != b' ' && byte != b'\t') == Some(&b'\r'),
+            None => false,
         };
         self.method_at.start() == 0
             && self.method_at.len() <= METHOD_BYTES_MAX
@@ -80,6 +82,9 @@ impl Head {
 
     /// Forgets the request, keeping the memory.
     pub fn clear(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
         *self = Self { fields, ..Self::default() };
@@ -109,7 +114,10 @@ impl Head {
         self.expect_continue && self.framing != Framing::None
     }
 
+    /// Fills in everything, the length first: a head without one is an empty one.
     fn try_parse(&mut self, bytes: &[u8], limits: &HttpLimits) -> Result<(), HttpError> {
+        // Spans count in 32 bits; a longer head is as good as one that never ends.
+        let bytes = &bytes[..bytes.len().min(u32::MAX as usize)];
         let mut table = [const { MaybeUninit::uninit() }; FIELDS_CAP];
         let table = &mut table[..limits.fields_max.min(FIELDS_CAP)];
         let mut parsed = httparse::Request::new(&mut []);
@@ -133,12 +141,15 @@ impl Head {
         headers: &[httparse::Header<'_>],
     ) -> Result<(), HttpError> {
         let mut facts = Facts::default();
+        self.fields.reserve(headers.len());
         for header in headers {
+            let tag = Tag::of(header.name.as_bytes());
             self.fields.push(Field {
                 name: Span::of(bytes, header.name.as_bytes()),
                 value: Span::of(bytes, header.value),
+                tag,
             });
-            facts.note(header.name, header.value)?;
+            facts.note(tag, header.name, header.value)?;
         }
         if facts.hosts == 0 && self.version == HttpVersion::Http11 {
             return Err(HttpError::bad("no Host"));
@@ -234,10 +245,9 @@ impl<'a> Request<'a> {
 
     /// The first value under `name`, in any case, without the white space around it.
     #[must_use]
+    #[inline]
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
-        let bytes = self.bytes;
-        let found = self.head.fields.iter().find(|field| field.is_named(bytes, name));
-        found.map(|field| field.value.bytes(bytes))
+        self.fields_named(name).next()
     }
 
     /// The first value under `name`, when it is UTF-8.
@@ -246,13 +256,26 @@ impl<'a> Request<'a> {
         std::str::from_utf8(self.field(name)?).ok()
     }
 
+    /// The only value under `name`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When there are several.
+    #[inline]
+    pub fn sole_field(&self, name: &str) -> Result<Option<&'a [u8]>, Doubled> {
+        let mut values = self.fields_named(name);
+        let first = values.next();
+        if first.is_some() && values.next().is_some() { Err(Doubled) } else { Ok(first) }
+    }
+
     /// All values under `name`, in the order they were sent.
+    #[inline]
     pub fn fields_named<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        let bytes = self.bytes;
+        let (bytes, tag) = (self.bytes, Tag::of(name.as_bytes()));
         self.head
             .fields
             .iter()
-            .filter(move |field| field.is_named(bytes, name))
+            .filter(move |field| field.tag == tag && field.is_named(bytes, name))
             .map(move |field| field.value.bytes(bytes))
     }
 
@@ -280,10 +303,15 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
+/// A field was given more than once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doubled;
+
 #[derive(Debug, Clone, Copy)]
 struct Field {
     name: Span,
     value: Span,
+    tag: Tag,
 }
 
 impl Field {

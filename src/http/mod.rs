@@ -5,6 +5,7 @@ mod body;
 mod date;
 mod facts;
 mod head;
+mod name;
 mod response;
 mod scan;
 mod server;
@@ -20,7 +21,7 @@ use std::fmt;
 
 pub use body::{BodyDecoder, Framing, Piece};
 pub use date::Date;
-pub use head::{Head, Request};
+pub use head::{Doubled, Head, Request};
 pub use response::{Reply, ResponseHead};
 pub use server::{Decoded, Phase, ServerCodec};
 pub use status::{Slug, Status};

@@ -234,6 +234,9 @@ impl ServerCodec {
         input: &mut ByteQueue,
         limits: &HttpLimits,
     ) -> Result<Decoded, HttpError> {
+        if input.is_empty() {
+            return Ok(Decoded::Incomplete);
+        }
         self.scan.skip_blank_lines(input)?;
         let end = if self.scan.is_idle() && self.head.parse_usual(input.data(), limits) {
             self.head.len()

@@ -15,7 +15,7 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn parse(whole: Span, text: &str, method: Method) -> Result<Self, HttpError> {
         let malformed = HttpError::bad("malformed request target");
-        if text.contains('#') {
+        if text.as_bytes().contains(&b'#') {
             return Err(malformed);
         }
         if text.starts_with('/') || (text == "*" && method == Method::Options) {
@@ -36,7 +36,9 @@ impl Target {
 
     /// Fills in path and query, which begin at `at`.
     fn with_path(mut self, text: &str, at: usize) -> Self {
-        let path_end = text[at..].find('?').map_or(text.len(), |found| at + found);
+        // Most are too short for a search that looks at several bytes at once.
+        let rest = &text.as_bytes()[at..];
+        let path_end = at + rest.iter().position(|&byte| byte == b'?').unwrap_or(rest.len());
         self.path = self.whole.part(at, path_end - at);
         self.query = (path_end < text.len())
             .then(|| self.whole.part(path_end + 1, text.len() - path_end - 1));
@@ -64,11 +66,25 @@ fn check_authority(authority: &str) -> Result<(), HttpError> {
 
 /// Whether `value` has only bytes that a host with an optional port can have.
 pub(super) fn is_host(value: &[u8]) -> bool {
-    value.iter().all(|&byte| match byte {
-        b'@' | b',' | b'/' | b'\\' | b'?' | b'#' | b'"' | b'<' | b'>' => false,
-        _ => byte.is_ascii_graphic(),
-    })
+    value.iter().all(|&byte| HOST_BYTES[usize::from(byte)])
 }
+
+/// Which bytes are visible and do not make two hosts of one to some reader.
+const HOST_BYTES: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        allowed[byte] = (byte as u8).is_ascii_graphic();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < NO_HOST_BYTES.len() {
+        allowed[NO_HOST_BYTES[at] as usize] = false;
+        at += 1;
+    }
+    allowed
+};
+const NO_HOST_BYTES: [u8; 9] = *b"@,/\\?#\"<>";
 
 /// Part of a head. Reading it from bytes it was not made for gives something else or nothing, but
 /// never a panic.
@@ -80,14 +96,16 @@ pub(super) struct Span {
 
 impl Span {
     /// Where `part`, which lies inside `whole`, is.
+    ///
+    /// The whole is to be shorter than 4 GiB.
     pub(super) fn of(whole: &[u8], part: &[u8]) -> Self {
-        let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
-        Self { start: clamp(start), len: clamp(part.len()) }
+        let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
+        Self { start: start as u32, len: part.len() as u32 }
     }
 
     /// `len` bytes from `at` on, counted within `self`.
     fn part(self, at: usize, len: usize) -> Self {
-        Self { start: self.start + clamp(at), len: clamp(len) }
+        Self { start: self.start.wrapping_add(at as u32), len: len as u32 }
     }
 
     pub(super) const fn start(self) -> usize {
@@ -110,9 +128,4 @@ impl Span {
     pub(super) fn text(self, whole: &[u8]) -> &str {
         std::str::from_utf8(self.bytes(whole)).unwrap_or_default()
     }
-}
-
-/// Heads of 4 GiB do not exist: the limit on them is far below.
-fn clamp(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }

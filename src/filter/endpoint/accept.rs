@@ -6,11 +6,10 @@ use crate::http::Request;
 /// What the caller's `Accept` fields allow, by media ranges and weights (RFC 9110 section 12.5.1).
 /// Without any field, everything.
 pub(crate) fn accepts(request: &Request<'_>) -> Accepts {
-    let mut fields = request.fields_named("accept");
-    match (fields.next(), fields.next()) {
-        (None, _) => Accepts::both(),
+    match request.sole_field("accept") {
+        Ok(None) => Accepts::both(),
         // What nearly every client sends, word for word.
-        (Some(b"application/json, text/event-stream"), None) => Accepts::both(),
+        Ok(Some(b"application/json, text/event-stream")) => Accepts::both(),
         _ => weigh(request),
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::exchange::{Caller, Source};
 use crate::filter::{Cx, Response};
-use crate::http::{Request, Status};
+use crate::http::{Doubled, Request, Status};
 use crate::key::{EventId, SessionId};
 use crate::mcp;
 use crate::mcp::params::{Meta, Params};
@@ -217,12 +217,10 @@ impl Endpoint {
 
 /// The session id a request offers: absent is a 400, one we could not have minted is unknown.
 fn offered_session(request: &Request<'_>, id: Option<&Id>) -> Result<Option<SessionId>, Response> {
-    let mut offered = request.fields_named(header::SESSION_ID);
-    let first = offered.next();
-    let message = match (first, offered.next()) {
-        (Some(value), None) => return Ok(SessionId::parse(value)),
-        (Some(_), Some(_)) => "the Mcp-Session-Id field must be given once",
-        (None, _) => {
+    let message = match request.sole_field(header::SESSION_ID) {
+        Ok(Some(value)) => return Ok(SessionId::parse(value)),
+        Err(Doubled) => "the Mcp-Session-Id field must be given once",
+        Ok(None) => {
             "no Mcp-Session-Id: send initialize first, then its session id on every request"
         }
     };

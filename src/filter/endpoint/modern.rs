@@ -9,7 +9,7 @@ use super::{
 };
 use crate::exchange::{Caller, Fragment};
 use crate::filter::{Cx, Response};
-use crate::http::Request;
+use crate::http::{Doubled, Request};
 use crate::mcp::designation::{self, decode_value};
 use crate::mcp::model::LogLevel;
 use crate::mcp::params::Meta;
@@ -159,10 +159,9 @@ fn check_arguments(request: &Request<'_>, ask: &Ask<'_>, cx: &Cx<'_>) -> Result<
 }
 
 /// The value of a field that must not be given twice.
+#[inline]
 fn sole<'r>(request: &Request<'r>, name: &str) -> Result<Option<&'r [u8]>, ErrorObject> {
-    let mut values = request.fields_named(name);
-    let first = values.next();
-    if values.next().is_some() { Err(doubled(name)) } else { Ok(first) }
+    request.sole_field(name).map_err(|Doubled| doubled(name))
 }
 
 fn read_log_level(meta: &Meta<'_>) -> Result<Option<LogLevel>, String> {

@@ -51,12 +51,8 @@ pub(crate) struct Dispatcher {
     visited: Vec<ConnKey>,
     /// Connections whose input waits until they have read their answers.
     parked: HashSet<ConnKey>,
-    /// Some when connections begin with a handshake.
     #[cfg(feature = "tls")]
-    tls: Option<std::sync::Arc<TlsSource>>,
-    /// Steps of handshakes in the current turn.
-    #[cfg(feature = "tls")]
-    handshakes: usize,
+    tls: tls::Handshakes,
     /// The instant of the current turn.
     now: Instant,
     /// When the calendar is looked at again.
@@ -101,9 +97,7 @@ impl Dispatcher {
             visited: Vec::with_capacity(FLUSH_BATCH),
             parked: HashSet::new(),
             #[cfg(feature = "tls")]
-            tls: None,
-            #[cfg(feature = "tls")]
-            handshakes: 0,
+            tls: tls::Handshakes::default(),
             now,
             calendar_at: now,
         })
@@ -154,14 +148,12 @@ impl Dispatcher {
     ) -> io::Result<()> {
         self.sleep(engine, limit)?;
         self.now = read_clock();
-        #[cfg(feature = "tls")]
-        {
-            self.handshakes = 0;
-        }
         engine.mailbox().wake_up();
         if self.now >= self.calendar_at {
             self.calendar_at = self.now + Duration::from_secs(1) - read_calendar(engine);
         }
+        #[cfg(feature = "tls")]
+        self.visit_handshakes(engine);
         self.visit_backlog(engine);
         self.handle_events(engine)?;
         engine.run(self.now);
@@ -173,7 +165,7 @@ impl Dispatcher {
     }
 
     fn sleep(&mut self, engine: &Engine<Transport>, limit: Option<Duration>) -> io::Result<()> {
-        let awake = !self.backlog.is_empty()
+        let awake = self.has_backlog()
             || self.listeners.iter().any(Listener::has_more)
             || engine.has_work()
             || !engine.mailbox().fall_asleep();
@@ -185,6 +177,14 @@ impl Dispatcher {
             }
             other => other,
         }
+    }
+
+    fn has_backlog(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.tls.has_waiting() {
+            return true;
+        }
+        !self.backlog.is_empty()
     }
 
     fn patience(&self, engine: &Engine<Transport>, limit: Option<Duration>) -> Option<Duration> {
@@ -376,7 +376,7 @@ impl Dispatcher {
     /// What an accepted connection is spoken to by.
     fn transport(&self, stream: TcpStream) -> Option<Transport> {
         #[cfg(feature = "tls")]
-        if let Some(source) = &self.tls {
+        if let Some(source) = &self.tls.source {
             let transport = Transport::tls(stream, source);
             return transport
                 .inspect_err(|error| log::error!("TLS cannot be spoken: {error}"))

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod files;
+mod handshakes;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,12 +14,11 @@ use rustls::{ServerConfig, ServerConnection};
 
 pub use files::Tls;
 pub(crate) use files::TlsSource;
+pub(super) use handshakes::Handshakes;
 
+use super::Transport;
 use super::transport::without_delay;
-use super::{Dispatcher, Transport};
-use crate::engine::Engine;
 use crate::filter::ClientCertificate;
-use crate::key::ConnKey;
 use crate::limits::TLS_OUTPUT_BYTES_MAX;
 
 /// One connection that speaks TLS.
@@ -32,6 +32,8 @@ pub(crate) struct TlsStream {
     is_socket_empty: bool,
     /// The peer has said that nothing more comes.
     has_peer_ended: bool,
+    /// It waits for a step of its handshake in a later turn.
+    is_waiting: bool,
     /// Nothing has been read yet: the next byte shows whether the peer speaks TLS at all.
     is_first_read: bool,
     /// Plaintext that is encrypted already and not reported as written. Zero, or less than what
@@ -76,6 +78,7 @@ impl TlsStream {
             plaintext: 0,
             is_socket_empty: false,
             has_peer_ended: false,
+            is_waiting: false,
             is_first_read: true,
             owed: 0,
             sent: 0,
@@ -299,47 +302,6 @@ impl Transport {
         without_delay(&stream);
         let stream = TlsStream::new(stream, source.current())?;
         Ok(Self::Tls(Box::new(stream)))
-    }
-}
-
-impl Dispatcher {
-    /// Accepts connections that begin with a handshake, from now on.
-    pub(crate) fn speak_tls(&mut self, source: Arc<TlsSource>) {
-        self.tls = Some(source);
-    }
-
-    /// Goes on with a handshake; true once it is done and there may be requests.
-    pub(super) fn shake_hands(&mut self, engine: &mut Engine<Transport>, key: ConnKey) -> bool {
-        if self.handshakes >= engine.limits().turn.handshakes_max.max(1) {
-            self.backlog.push(key);
-            return false;
-        }
-        let Some(Transport::Tls(stream)) = engine.conn(key).map(|conn| &mut conn.io) else {
-            return false;
-        };
-        self.handshakes += 1;
-        match stream.handshake() {
-            Handshake::Pending => return false,
-            Handshake::Gone => engine.receive_end(key),
-            Handshake::Foreign => {
-                log::debug!("{key:?} does not speak TLS");
-                engine.refuse_handshake(key, "this port speaks TLS: use https", self.now);
-            }
-            Handshake::Failed(error) => {
-                let peer = engine.conn(key).and_then(|conn| conn.peer.address);
-                let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
-                log::info!("the TLS handshake of {peer} failed: {error}");
-                engine.fail_handshake(key);
-            }
-            Handshake::Done(certificate) => {
-                engine.end_handshake(key, self.now);
-                if let Some(certificate) = certificate {
-                    engine.set_client_certificate(key, certificate);
-                }
-                return true;
-            }
-        }
-        false
     }
 }
 

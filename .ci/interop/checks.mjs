@@ -1,91 +1,22 @@
 // The checks that each TypeScript client makes against examples/everything. One that fails does
 // not keep the others from running, except for `connect`.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { begin, check, end, must, pages, refused, textOf, until } from './harness.mjs';
+import { checkAsking, checkChanges, checkResuming } from './live.mjs';
 
-const checkMsMax = 20_000;
-const pagesMax = 50;
 const logLevelKey = 'io.modelcontextprotocol/logLevel';
-
-let label = '';
-let failed = 0;
-
-async function check(name, run) {
-    try {
-        const late = new AbortController();
-        await Promise.race([
-            run(),
-            sleep(checkMsMax, null, { signal: late.signal }).then(() => Promise.reject(new Error('timed out'))),
-        ]).finally(() => late.abort());
-        console.log(`ok ${label}/${name}`);
-        return true;
-    } catch (error) {
-        failed += 1;
-        console.log(`FAIL ${label}/${name}: ${String(error?.message ?? error).replace(/\s+/g, ' ').slice(0, 300)}`);
-        return false;
-    }
-}
-
-function must(condition, why) {
-    if (!condition) throw new Error(typeof why === 'string' ? why : JSON.stringify(why));
-}
-
-/** The error that a request is answered with; fails on an answer without one. */
-async function refused(peer, request) {
-    const first = peer.seen.length;
-    const result = await request().then(
-        value => ({ value }),
-        error => ({ error }),
-    );
-    for (const entry of peer.seen.slice(first)) entry.isRefusal = true;
-    must(result.error, `answered ${JSON.stringify(result.value)}`);
-    return result.error;
-}
-
-async function until(condition, msMax) {
-    for (const end = Date.now() + msMax; !condition() && Date.now() < end; ) await sleep(20);
-    return condition();
-}
-
-/** Every item of a list, page by page. */
-async function pages(list, key) {
-    const items = [];
-    const cursors = new Set();
-    for (let cursor; ; ) {
-        const page = await list(cursor === undefined ? {} : { cursor });
-        items.push(...page[key]);
-        cursor = page.nextCursor;
-        if (cursor === undefined) return items;
-        must(!cursors.has(cursor), `cursor ${cursor} came twice`);
-        must(cursors.add(cursor).size < pagesMax, `more than ${pagesMax} pages`);
-    }
-}
-
-/** A fetch that remembers each request and the status it got. */
-export function recorder() {
-    const seen = [];
-    const record = async (input, init = {}) => {
-        const headers = new Headers(init.headers);
-        const entry = { method: init.method ?? 'GET', session: headers.get('mcp-session-id') };
-        if (typeof init.body === 'string') entry.rpc = JSON.parse(init.body).method;
-        seen.push(entry);
-        const response = await fetch(input, init);
-        entry.status = response.status;
-        entry.session ??= response.headers.get('mcp-session-id');
-        return response;
-    };
-    return { seen, fetch: record };
-}
 
 /**
  * Runs every check with a client and ends the process.
  *
- * `peer` has the client's own `listTools`, `getPrompt` and so on, and what the SDKs spell
- * differently: `connect`, `version`, `callTool(params, options)`, `onLog(callback)`, `close`.
- * `peer.isClassic` tells the era it must have negotiated.
+ * `peer.client` has the client's own `listTools`, `getPrompt` and so on; `peer` has what the SDKs
+ * spell differently: `connect`, `version`, `callTool(params, options)`, `onLog(callback)`,
+ * `onRequest(method, answer)`, `onNotification(method, callback)`, `close`, and in the classic era
+ * `another(session)`, which is a second client. `peer.isClassic` tells the era it must have
+ * negotiated, `peer.http` is the recorder of its requests.
  */
 export async function checkAll(name, url, peer) {
-    label = name;
+    begin(name);
     if (await check('connect', () => connect(peer))) {
         await checkTools(peer);
         await checkResources(peer);
@@ -93,10 +24,13 @@ export async function checkAll(name, url, peer) {
         await checkLogs(peer);
         if (peer.isClassic) await check('ping', () => peer.client.ping());
         await checkLoad(peer);
+        await checkAsking(peer);
+        await checkChanges(peer);
+        await checkResuming(peer);
         await check('close', () => close(peer, url));
         await check('http-statuses', () => statuses(peer));
     }
-    process.exit(failed ? 1 : 0);
+    end();
 }
 
 async function connect(peer) {
@@ -108,11 +42,9 @@ async function connect(peer) {
     for (const key of ['tools', 'resources', 'prompts', 'completions', 'logging']) {
         must(capabilities[key], `no ${key} in ${JSON.stringify(capabilities)}`);
     }
-    const sessions = peer.seen.filter(entry => entry.session);
-    must(Boolean(sessions.length) === peer.isClassic, `${sessions.length} requests of ${peer.seen.length} in a session`);
+    const sessions = peer.http.seen.filter(entry => entry.session);
+    must(Boolean(sessions.length) === peer.isClassic, `${sessions.length} requests of ${peer.http.seen.length} in a session`);
 }
-
-const textOf = result => result.content[0]?.text;
 
 async function checkTools(peer) {
     const call = (name, args = {}, options = {}) => peer.callTool({ name, arguments: args }, options);
@@ -278,9 +210,9 @@ async function checkLoad(peer) {
 }
 
 async function close(peer, url) {
-    const session = peer.seen.find(entry => entry.session)?.session;
+    const session = peer.http.seen.find(entry => entry.session)?.session;
     await peer.close();
-    const deletes = peer.seen.filter(entry => entry.method === 'DELETE');
+    const deletes = peer.http.seen.filter(entry => entry.method === 'DELETE');
     if (!peer.isClassic) return must(!deletes.length && !session, deletes);
     // The Python client takes any other status for a failure.
     must(deletes.length === 1 && [200, 204].includes(deletes[0].status), deletes);
@@ -299,7 +231,7 @@ async function close(peer, url) {
 }
 
 /** Whatever was not refused on purpose went well for HTTP too, but that a GET stream is optional. */
-function statuses({ seen }) {
+function statuses({ http: { seen } }) {
     const isBad = ({ method, status, isRefusal }) => !isRefusal && status >= 300 && !(method === 'GET' && status === 405);
     const bad = seen.filter(isBad);
     must(!bad.length, bad);

@@ -1,28 +1,47 @@
 // The TypeScript SDK 1.x: initialize, a session, the GET stream. ts1.mjs URL
 
 import { createRequire } from 'node:module';
-import { checkAll, recorder } from './checks.mjs';
+import { checkAll } from './checks.mjs';
+import { recorder } from './harness.mjs';
 
 const require = createRequire(new URL('../work/', import.meta.url));
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
-const { CallToolResultSchema, LoggingMessageNotificationSchema } = require('@modelcontextprotocol/sdk/types.js');
+const types = require('@modelcontextprotocol/sdk/types.js');
 
 const url = process.argv[2];
-const { seen, fetch } = recorder();
-const client = new Client({ name: 'interop-ts1', version: '1.0.0' });
-const transport = new StreamableHTTPClientTransport(new URL(url), { fetch });
+const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+const schemas = {
+    'elicitation/create': types.ElicitRequestSchema,
+    'sampling/createMessage': types.CreateMessageRequestSchema,
+    'roots/list': types.ListRootsRequestSchema,
+    'notifications/message': types.LoggingMessageNotificationSchema,
+    'notifications/resources/updated': types.ResourceUpdatedNotificationSchema,
+    'notifications/tools/list_changed': types.ToolListChangedNotificationSchema,
+};
 
-await checkAll('ts1', url, {
-    client,
-    seen,
-    isClassic: true,
-    connect: () => client.connect(transport),
-    version: () => transport.protocolVersion,
-    callTool: (params, options) => client.callTool(params, CallToolResultSchema, options),
-    onLog: callback => client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => callback(params)),
-    async close() {
-        await transport.terminateSession();
-        await client.close();
-    },
-});
+function peerOf(http, sessionId) {
+    const client = new Client({ name: 'interop-ts1', version: '1.0.0' }, { capabilities });
+    const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: http.fetch, sessionId });
+    const onNotification = (method, callback) =>
+        client.setNotificationHandler(schemas[method], ({ params }) => void callback(params));
+    return {
+        client,
+        transport,
+        http,
+        isClassic: true,
+        connect: () => client.connect(transport),
+        version: () => transport.protocolVersion,
+        callTool: (params, options) => client.callTool(params, types.CallToolResultSchema, options),
+        onRequest: (method, answer) => client.setRequestHandler(schemas[method], ({ params }) => answer(params)),
+        onNotification,
+        onLog: callback => onNotification('notifications/message', callback),
+        another: session => peerOf(recorder(), session),
+        async close() {
+            await transport.terminateSession();
+            await client.close();
+        },
+    };
+}
+
+await checkAll('ts1', url, peerOf(recorder()));

@@ -63,12 +63,14 @@ server_pid=
 server_log=
 url=
 
-# Starts an example on a free port, waits until /ready says 200, and leaves its address in `url`.
+# Starts an example on a free port, with the arguments that follow its name, waits until /ready
+# says 200, and leaves its address in `url`.
 start_server() {
   local name=$1 bin=${CARGO_TARGET_DIR:-target}/release/examples/$1 tries port answer
+  shift
   [[ -x $bin ]] || die "$bin is not built: cargo build --release --examples"
   server_log=$work/$name.log
-  RUST_BACKTRACE=1 "$bin" --bind 127.0.0.1:0 </dev/null >"$server_log" 2>&1 &
+  RUST_BACKTRACE=1 "$bin" --bind 127.0.0.1:0 "$@" </dev/null >"$server_log" 2>&1 &
   server_pid=$!
   for ((tries = 0; tries < 100; tries++)); do
     url=$(grep -aoEm1 'http://127\.0\.0\.1:[0-9]+/mcp' "$server_log" | head -n 1) || url=

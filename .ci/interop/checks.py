@@ -5,124 +5,13 @@ One that fails does not keep the others from running, except for `connect`.
 
 import asyncio
 import base64
-import json
 import sys
 import time
 from contextlib import AsyncExitStack
 
 import anyio
-
-CHECK_SECONDS_MAX = 20
-PAGES_MAX = 50
-LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-
-
-class Peer:
-    """What the two SDKs spell differently; every result is the plain JSON of the wire.
-
-    A subclass is an async context manager that connects and closes, and has the requests
-    `list_page(method, cursor)`, `call(name, arguments, meta, on_progress)`, `read(uri)`,
-    `prompt(name, arguments)`, `complete(name, argument)`, `ping()` and `set_level(level)`.
-    """
-
-    label = ""
-    is_classic = True
-    # Whether a cancelled call tells the server so.
-    can_cancel = True
-    version = None
-    # None where the client asks for neither.
-    server_info = None
-    capabilities = None
-
-    def __init__(self, url):
-        self.url = url
-        self.logs = []
-        self.seen = []
-
-    async def on_log(self, params):
-        self.logs.append(plain(params))
-
-    async def on_response(self, response):
-        request = response.request
-        session = request.headers.get("mcp-session-id") or response.headers.get("mcp-session-id")
-        self.seen.append({"method": request.method, "status": response.status_code, "session": session})
-
-
-def plain(model):
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-class Checks:
-    def __init__(self, peer):
-        self.peer = peer
-        self.failed = 0
-
-    def ok(self, name):
-        print(f"ok {self.peer.label}/{name}", flush=True)
-
-    def fail(self, name, error):
-        self.failed += 1
-        error = innermost(error)
-        why = str(error) if isinstance(error, AssertionError) else repr(error)
-        why = " ".join(why.split())[:300]
-        print(f"FAIL {self.peer.label}/{name}: {why}", flush=True)
-
-    async def run(self, name, check, *args):
-        try:
-            with anyio.fail_after(CHECK_SECONDS_MAX):
-                await check(*args)
-            self.ok(name)
-        except Exception as error:
-            self.fail(name, error)
-
-
-def innermost(error):
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def must(condition, why):
-    if not condition:
-        raise AssertionError(why if isinstance(why, str) else json.dumps(why))
-
-
-async def refused(peer, request):
-    """The code of the error that a request is answered with."""
-    first = len(peer.seen)
-    try:
-        answer = await request
-    except Exception as error:
-        must(hasattr(error, "error"), repr(error))
-        return error.error.code
-    finally:
-        for entry in peer.seen[first:]:
-            entry["refusal"] = True
-    raise AssertionError(f"answered {answer}")
-
-
-async def until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        await anyio.sleep(0.02)
-
-
-async def pages(peer, method, key):
-    """Every item of a list, page by page."""
-    items, cursors, cursor = [], set(), None
-    while True:
-        page = await peer.list_page(method, cursor)
-        items += page[key]
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return items
-        must(cursor not in cursors, f"cursor {cursor} came twice")
-        cursors.add(cursor)
-        must(len(cursors) < PAGES_MAX, f"more than {PAGES_MAX} pages")
-
-
-def text_of(result):
-    return result["content"][0].get("text")
+import live
+from kit import LOG_LEVEL_KEY, Checks, must, pages, plain, refused, text_of, until
 
 
 def main(peer):
@@ -373,5 +262,6 @@ CHECKS = (
     log_messages,
     log_level,
     parallel_calls,
+    *live.CHECKS,
 )
-CLASSIC_CHECKS = (ping,)
+CLASSIC_CHECKS = (ping, *live.CLASSIC_CHECKS)

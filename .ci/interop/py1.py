@@ -1,12 +1,14 @@
 """The Python SDK 1.x: initialize, a session, the GET stream. py1.py URL"""
 
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
-from checks import Peer, main, plain
+from checks import main
+from kit import Peer, plain
 from mcp import ClientSession, types
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import ClientMessageMetadata
 
 
 class Py1(Peer):
@@ -16,11 +18,23 @@ class Py1(Peer):
     async def __aenter__(self):
         async with AsyncExitStack() as stack:
             http = await stack.enter_async_context(
-                httpx.AsyncClient(timeout=30, event_hooks={"response": [self.on_response]})
+                httpx.AsyncClient(
+                    timeout=30,
+                    transport=self.transport(httpx),
+                    event_hooks={"response": [self.on_response]},
+                )
             )
             read, write, _ = await stack.enter_async_context(streamable_http_client(self.url, http_client=http))
             self.session = await stack.enter_async_context(
-                ClientSession(read, write, logging_callback=self.on_log)
+                ClientSession(
+                    read,
+                    write,
+                    logging_callback=self.on_log,
+                    elicitation_callback=self.on_elicitation,
+                    sampling_callback=self.on_sampling,
+                    list_roots_callback=self.on_roots,
+                    message_handler=self.on_message,
+                )
             )
             hello = await self.session.initialize()
             self.version = hello.protocolVersion
@@ -31,6 +45,23 @@ class Py1(Peer):
 
     async def __aexit__(self, *error):
         await self.stack.aclose()
+
+    async def on_elicitation(self, context, params):
+        return types.ElicitResult.model_validate(await self.answer("elicitation", params))
+
+    async def on_sampling(self, context, params):
+        return types.CreateMessageResult.model_validate(await self.answer("sampling", params))
+
+    async def on_roots(self, context):
+        return types.ListRootsResult.model_validate(await self.answer("roots", None))
+
+    async def on_message(self, message):
+        if isinstance(message, types.ServerNotification):
+            self.hear(plain(message))
+
+    async def visit(self, url):
+        async with httpx.AsyncClient() as browser:
+            return (await browser.get(url)).status_code
 
     async def list_page(self, method, cursor):
         params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
@@ -54,6 +85,30 @@ class Py1(Peer):
 
     async def set_level(self, level):
         await self.session.set_logging_level(level)
+
+    async def subscribe(self, uri):
+        await self.session.subscribe_resource(uri)
+
+    async def unsubscribe(self, uri):
+        await self.session.unsubscribe_resource(uri)
+
+    @asynccontextmanager
+    async def bare_client(self, session=None):
+        """Another client, which ends no session; with a session it goes on where that one is."""
+        headers = {"mcp-session-id": session} if session else {}
+        hooks = {"response": [self.on_response]}
+        async with (
+            httpx.AsyncClient(timeout=30, headers=headers, event_hooks=hooks) as http,
+            streamable_http_client(self.url, http_client=http, terminate_on_close=False) as streams,
+            ClientSession(*streams[:2], logging_callback=self.on_log) as client,
+        ):
+            yield client
+
+    async def call_with(self, client, name, arguments, token, on_token):
+        metadata = ClientMessageMetadata(resumption_token=token, on_resumption_token_update=on_token)
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        request = types.ClientRequest(types.CallToolRequest(params=params))
+        return plain(await client.send_request(request, types.CallToolResult, metadata=metadata))
 
 
 main(Py1(sys.argv[1]))

@@ -66,6 +66,8 @@ pub(crate) enum Recorded {
 
 /// The cost of an event beside its bytes, so that many tiny events are bounded as well.
 const EVENT_COST: usize = 32;
+/// Fewer stale entries than this are not worth a look.
+const STALE_MIN: usize = 1024;
 
 impl DetachedStore {
     pub(crate) fn new(limits: ReplayLimits, retention: Duration) -> Self {
@@ -149,6 +151,16 @@ impl DetachedStore {
         if let Some(record) = self.records.get_mut(&id) {
             record.until = Some(until);
             self.ended.push_back((until, id));
+            self.drop_stale_entries();
+        }
+    }
+
+    /// Forgets entries that stand for nothing once they are most of the queue: a client that comes
+    /// back over and over again leaves one each time.
+    fn drop_stale_entries(&mut self) {
+        let Self { ended, records, .. } = self;
+        if ended.len() > STALE_MIN + records.len() * 2 {
+            ended.retain(|(due, id)| records.get(id).is_some_and(|it| it.until == Some(*due)));
         }
     }
 
@@ -207,8 +219,9 @@ impl DetachedStore {
 
     /// Gives up what is due.
     pub(crate) fn expire(&mut self, now: Instant) {
-        while self.next_deadline().is_some_and(|due| due <= now) {
-            self.drop_oldest_ended();
+        while let Some(entry) = self.ended.front().copied().filter(|(due, _)| *due <= now) {
+            self.ended.pop_front();
+            self.give_up(entry);
         }
     }
 
@@ -219,13 +232,21 @@ impl DetachedStore {
 
     /// Gives up the record that ended first; false if none has ended.
     fn drop_oldest_ended(&mut self) -> bool {
-        while let Some((due, id)) = self.ended.pop_front() {
-            if self.records.get(&id).is_some_and(|record| record.until == Some(due)) {
-                self.forget(id);
+        while let Some(entry) = self.ended.pop_front() {
+            if self.give_up(entry) {
                 return true;
             }
         }
         false
+    }
+
+    /// Gives up the record that an entry is about; false if that has other plans by now.
+    fn give_up(&mut self, (due, id): (Instant, ExchangeId)) -> bool {
+        let stands = self.records.get(&id).is_some_and(|record| record.until == Some(due));
+        if stands {
+            self.forget(id);
+        }
+        stands
     }
 
     /// Number of events on record.
@@ -325,6 +346,38 @@ mod tests {
         store.expire(at(600));
         assert_eq!(store.len(), 2, "one came back and one never ended");
         assert_eq!(store.next_deadline(), None);
+    }
+
+    #[test]
+    fn inv61_what_came_back_takes_nobody_with_it_when_its_old_time_is_up() {
+        let mut store = store(8, 16);
+        let start = epoch();
+        let at = |secs| start + Duration::from_secs(secs);
+        for id in 1..=2 {
+            store.open(ExchangeId(id), session(1), Recorded::Session);
+            store.record(ExchangeId(id), b"x");
+        }
+        store.end(ExchangeId(1), start);
+        store.reopen(ExchangeId(1));
+        store.end(ExchangeId(2), at(50));
+        store.expire(at(60));
+        assert_eq!(store.len(), 2, "the second has fifty seconds left");
+        store.end(ExchangeId(1), at(70));
+        store.expire(at(110));
+        assert_eq!(find(&store, 1, 1, 1), Some(Replay::Left));
+        assert_eq!(find(&store, 2, 1, 1), None);
+    }
+
+    #[test]
+    fn a_stream_that_is_left_over_and_over_again_costs_one_entry() {
+        let mut store = store(8, 16);
+        store.open(ExchangeId(1), session(1), Recorded::Session);
+        store.record(ExchangeId(1), b"x");
+        for nanos in 0..10_000 {
+            store.reopen(ExchangeId(1));
+            store.end(ExchangeId(1), epoch() + Duration::from_nanos(nanos));
+        }
+        assert!(store.ended.len() <= STALE_MIN + 3, "{}", store.ended.len());
     }
 
     #[test]

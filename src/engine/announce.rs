@@ -4,7 +4,8 @@
 //! the time it is up goes out together. Modern callers hear of it on their subscriptions, classic
 //! sessions on their stream.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 use super::{Due, Engine};
@@ -14,7 +15,8 @@ use crate::mcp::subscription::Change;
 /// What has changed and is not told yet.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    changes: HashSet<Change>,
+    /// Each with its place in the order in which they came.
+    changes: HashMap<Change, usize>,
     resources: usize,
     armed: bool,
 }
@@ -26,8 +28,10 @@ impl<T> Engine<T> {
             return log::debug!("{} is not declared and not announced", change.method());
         }
         let is_resource = matches!(change, Change::Resource(_));
-        if self.announced.changes.insert(change) && is_resource {
-            self.announced.resources += 1;
+        let place = self.announced.changes.len();
+        if let Entry::Vacant(entry) = self.announced.changes.entry(change) {
+            entry.insert(place);
+            self.announced.resources += usize::from(is_resource);
         }
         let full = self.announced.resources > self.limits.announced_resources_max;
         if full || self.timeouts.announce == Duration::ZERO {
@@ -41,7 +45,9 @@ impl<T> Engine<T> {
     /// Tells what has changed.
     pub(super) fn announce(&mut self, now: Instant) {
         let Announced { changes, .. } = std::mem::take(&mut self.announced);
-        for change in changes {
+        let mut changes: Vec<(Change, usize)> = changes.into_iter().collect();
+        changes.sort_unstable_by_key(|(_, place)| *place);
+        for (change, _) in changes {
             for (stream, message) in self.subscriptions.tell(&change) {
                 self.say(stream, &message, now);
             }

@@ -137,3 +137,19 @@ fn b077_an_idle_subscription_is_kept_alive_by_comments() {
     let blocks = scene.blocks(client);
     assert!(blocks.len() == 10 && blocks.iter().all(Block::is_comment), "{blocks:?}");
 }
+
+#[test]
+fn changes_are_told_in_the_order_in_which_they_came() {
+    let mut scene = Scene::new();
+    let uris: Vec<String> = (0..20).map(|number| format!("a:{number}")).collect();
+    let (client, _) = opened(&mut scene, 1, &json!({ "resourceSubscriptions": uris }));
+    let handle = ServerHandle::of(&scene.engine);
+    for uri in uris.iter().rev().chain(&uris) {
+        handle.resource_updated(uri);
+    }
+    scene.settle();
+    scene.advance(seconds(1));
+    let blocks = scene.blocks(client);
+    let told = blocks.iter().map(|block| block.data()["params"]["uri"].as_str().unwrap());
+    assert_eq!(told.collect::<Vec<_>>(), uris.iter().rev().collect::<Vec<_>>());
+}

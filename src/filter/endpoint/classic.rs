@@ -191,7 +191,10 @@ impl Endpoint {
         let Some(session) = caller.session else {
             return Err(Response::plain_error(Status::METHOD_NOT_ALLOWED).field("Allow", "POST"));
         };
-        let after = request.field(header::LAST_EVENT_ID).and_then(EventId::parse);
+        let mut cursors = request.fields_named(header::LAST_EVENT_ID);
+        // Two of them name no place.
+        let cursor = cursors.next().filter(|_| cursors.next().is_none());
+        let after = cursor.and_then(EventId::parse);
         let get = GetStream { session, version: caller.version, after };
         Ok(Inbound { caller, work: Work::Stream(get) })
     }

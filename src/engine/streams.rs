@@ -171,6 +171,7 @@ impl<T> Engine<T> {
         let old = std::mem::replace(&mut exchange.seat, Seat::Attached(key));
         exchange.reply = reply;
         exchange.facts.0 = Method::Get;
+        let session = exchange.session.filter(|_| matches!(exchange.purpose, Purpose::Stream));
         if let Seat::Attached(old) = old
             && let Some(conn) = self.conn(old)
         {
@@ -185,6 +186,11 @@ impl<T> Engine<T> {
         }
         self.start_stream(key, id, now);
         self.replay_on(key, after);
+        // Of this stream alone it is known that somebody reads it.
+        if let Some(session) = session.and_then(|session| self.sessions.find(session)) {
+            session.streams.retain(|open| *open != id);
+            session.streams.push(id);
+        }
     }
 
     fn replay_on(&mut self, key: ConnKey, after: EventId) {

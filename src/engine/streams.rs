@@ -294,8 +294,11 @@ impl<T> Engine<T> {
     }
 
     /// Lets the connection of a running call go, at the wish of its handler; the client comes back
-    /// for the rest. Only where clients know that they should.
+    /// for the rest. Only where clients know that they should, and where they still can.
     pub(super) fn on_pause(&mut self, id: ExchangeId, reconnect: Duration, now: Instant) {
+        if self.shutdown_at.is_some() {
+            return;
+        }
         let Some(exchange) = self.exchanges.find(id) else { return };
         let Seat::Attached(key) = exchange.seat else { return };
         if !exchange.version.rules().priming_event || exchange.session.is_none() {

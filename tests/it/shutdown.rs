@@ -151,3 +151,19 @@ fn d21_b046_while_draining_probes_say_so_and_requests_are_refused() {
         assert_response!(scene.response(client), status);
     }
 }
+
+#[test]
+fn d22_a_call_does_not_let_its_connection_go_when_nobody_can_come_back() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    scene.send(client, session.call(7, "slow", json!({})).bytes());
+    let call = scene.take_call();
+    shut_down(&mut scene);
+    call.responder.release_connection(seconds(3));
+    scene.settle();
+    assert!(scene.is_open(client) && scene.received(client).is_empty());
+    call.finish("done");
+    scene.settle();
+    assert_eq!(scene.response(client).text(), "done");
+}

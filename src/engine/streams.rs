@@ -355,6 +355,9 @@ impl<T> Engine<T> {
                 self.detached.forget(id);
                 continue;
             };
+            if session.left.contains(&id) {
+                continue;
+            }
             session.left.push_back(id);
             let surplus = session.left.len().saturating_sub(self.limits.get_streams_max);
             for oldest in session.left.drain(..surplus) {

@@ -21,9 +21,10 @@ use std::time::Duration;
 use serde_json::json;
 use support::request::Request;
 use support::running::{Client, PATIENCE, Running, call, echo};
+use waterwheel::filter::bearer::{BearerAuth, TokenVerdict};
 use waterwheel::{
-    CallError, CallToolResult, Limits, LogLevel, Responder, Server, ServerBuilder, Streaming,
-    Timeouts, Tool, ToolCall,
+    CallError, CallToolResult, Limits, LogLevel, Principal, Responder, Server, ServerBuilder,
+    Streaming, Timeouts, Tool, ToolCall,
 };
 
 /// A tool that gives its responder to the test.
@@ -138,6 +139,33 @@ fn an_answer_from_another_thread_wakes_the_loop() {
         responder.finish(CallToolResult::text(id));
         assert_eq!(client.response().text(), id.to_string());
     }
+    server.stop();
+}
+
+#[test]
+fn a_request_whose_token_is_checked_elsewhere_goes_on_where_it_stopped() {
+    let (check, checks) = channel();
+    let server = Running::start(move |server| {
+        let protection = BearerAuth::new("http://127.0.0.1/mcp")
+            .authorization_server("https://login.example")
+            .check_deferred(move |_, decision| {
+                check.send(decision).expect("the test waits for it");
+            });
+        server.bearer_auth(protection)
+    });
+    let text = "x".repeat(200_000);
+    let call = Request::modern_call(1, "echo", json!({ "text": text }));
+    let mut held = server.connect();
+    held.send(&call.field("Authorization", "Bearer t").bytes());
+    let decision = checks.recv_timeout(PATIENCE).expect("the token is checked");
+    // By the second answer the loop has been round and read of the other all that it would.
+    for _ in 0..2 {
+        assert_eq!(server.connect().ask(&Request::new("GET", "/health")).status, 200);
+    }
+    decision.decide(TokenVerdict::valid(Principal::new("alice")));
+    let response = held.response();
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains(&text));
     server.stop();
 }
 

@@ -141,8 +141,8 @@ pub use mcp::model::{
     IncludeContext, InputRequest, InputRequests, ListRootsResult, LogLevel, ModelPreferences,
     NeedInput, NumberField, Progress, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
     Reply, Resource, ResourceContents, ResourceTemplate, Role, Root, SamplingContent,
-    SamplingMessage, Streaming, TextField, TextFormat, Tool, ToolAnnotations, ToolResultContent,
-    ToolUseContent,
+    SamplingMessage, Streaming, TaskSupport, TextField, TextFormat, Tool, ToolAnnotations,
+    ToolResultContent, ToolUseContent,
 };
 pub use mcp::permissions::{Item, Viewer};
 pub use mcp::seal::{StateKey, StateKeys};

@@ -239,6 +239,10 @@ pub struct Timeouts {
     pub ask_user: Duration,
     /// How long a client may take to answer what it knows by itself.
     pub ask_client: Duration,
+    /// How long a task can be asked about, from its beginning.
+    pub task_ttl: Duration,
+    /// How long callers are asked to wait before they ask about a task again.
+    pub task_poll: Duration,
     /// How long a change waits for others before it is announced, so that a burst of them is told
     /// once; zero announces each at once.
     pub announce: Duration,
@@ -265,6 +269,8 @@ impl Default for Timeouts {
             retention: Duration::from_secs(60),
             ask_user: Duration::from_secs(300),
             ask_client: Duration::from_secs(30),
+            task_ttl: Duration::from_secs(3600),
+            task_poll: Duration::from_secs(1),
             announce: Duration::from_millis(100),
             reconnect: Duration::from_secs(1),
             grace: Duration::from_secs(10),

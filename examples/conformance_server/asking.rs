@@ -193,11 +193,13 @@ fn several(builder: ServerBuilder) -> ServerBuilder {
         })
         .tool(tool("test_input_required_result_multi_round", "Asks twice"), |call| {
             let first = given(call.answers(), "step1", "name");
-            let second = given(call.answers(), "step2", "name");
+            let second = given(call.answers(), "step2", "color");
             match (call.state(), first, second) {
                 (Some("step1"), Some(name), _) => {
                     let state = format!("step2:{name}");
-                    let need = NeedInput::new().ask("step2", name_form()).state(state);
+                    let form = FormSchema::new().field("color", TextField::new().required());
+                    let request = InputRequest::elicit("Which colour do you like?", form);
+                    let need = NeedInput::new().ask("step2", request).state(state);
                     Ok(Reply::NeedInput(need))
                 }
                 (Some(state), _, Some(name)) if state.starts_with("step2:") => {

@@ -6,6 +6,7 @@
 mod asking;
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
 
 use std::thread;
 use std::time::Duration;
@@ -22,7 +23,7 @@ fn main() -> support::Outcome {
     let options = support::Options::from_args("conformance_server", "127.0.0.1:8001");
     let builder = Server::builder("waterwheel-conformance", env!("CARGO_PKG_VERSION"));
     let builder = completions(prompts(resources(capabilities(messages(contents(builder))))));
-    let builder = asking::modern(asking::classic(changes(builder)));
+    let builder = tasks::tasks(asking::modern(asking::classic(changes(builder))));
     let server = builder.bind(&options.bind)?.handle_signals()?;
     println!("listening on {}", server.url());
     Ok(server.run()?)

@@ -8,6 +8,7 @@ mod listing;
 mod need;
 mod run;
 mod subscribe;
+pub(crate) mod tasks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::mcp::schema::Schema;
 use crate::mcp::seal::StateKeys;
 use crate::mcp::session::Sessions;
 use crate::mcp::subscription::Subscriptions;
+use crate::mcp::task::Tasks;
 use crate::mcp::version::Version;
 use crate::mcp::{Method, method_not_found};
 use crate::rpc::{self, ErrorObject, Id, encode};
@@ -43,6 +45,7 @@ pub(crate) use around::Around;
 pub use around::Middleware;
 pub(crate) use circuit::Circuit;
 use listing::Listings;
+use tasks::TaskOrder;
 
 /// What the server is and does.
 #[derive(Debug)]
@@ -105,6 +108,9 @@ pub(crate) struct Desk<'d> {
     pub(crate) exchanges: &'d mut ExchangeRegistry,
     pub(crate) sessions: &'d mut Sessions,
     pub(crate) subscriptions: &'d mut Subscriptions,
+    pub(crate) tasks: &'d mut Tasks,
+    /// What requests about tasks have the engine do.
+    pub(crate) orders: Vec<TaskOrder>,
     pub(crate) catalog: &'d Catalog,
     pub(crate) mailbox: &'d Mailbox<Mail>,
     pub(crate) limits: &'d Limits,
@@ -115,6 +121,16 @@ pub(crate) struct Desk<'d> {
 /// What one POST came to.
 pub(crate) struct Worked {
     pub(crate) answer: Answer,
+    pub(crate) after: Aftermath,
+}
+
+/// What is to be done after a POST has been answered.
+#[derive(Default)]
+pub(crate) struct Aftermath {
+    /// The session in which it came.
+    pub(crate) session: Option<SessionId>,
+    /// What it did to tasks.
+    pub(crate) orders: Vec<TaskOrder>,
     /// Running calls that the POST cancels.
     pub(crate) cancelled: Vec<ExchangeId>,
     /// Answers to requests of ours.
@@ -141,6 +157,7 @@ impl App {
         work: Work<'_>,
         desk: &mut Desk<'_>,
     ) -> Worked {
+        let session = caller.session;
         let mut cancelled = Vec::new();
         let mut responses = Vec::new();
         let answer = match work {
@@ -156,7 +173,8 @@ impl App {
             }
             Work::Stream(get) => Answer::Stream(get),
         };
-        Worked { answer, cancelled, responses }
+        let orders = std::mem::take(&mut desk.orders);
+        Worked { answer, after: Aftermath { session, orders, cancelled, responses } }
     }
 
     fn single(&mut self, caller: Caller<'_>, ask: Ask<'_>, desk: &mut Desk<'_>) -> Answer {
@@ -204,6 +222,9 @@ impl App {
             Some(Method::Initialize) => self.initialize(&caller, &ask, desk),
             Some(Method::Discover) => self.discover(&caller, &ask, desk),
             Some(Method::Ping) => Ok(self.answer(&caller, &ask.id, &EmptyResult::default(), desk)),
+            Some(method @ (Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)) => {
+                self.task(method, &caller, &ask, desk)
+            }
             Some(Method::ResourcesSubscribe) => self.subscribe(&caller, &ask, desk),
             Some(Method::ResourcesUnsubscribe) => self.unsubscribe(&caller, &ask, desk),
             Some(Method::LoggingSetLevel) => self.set_level(&caller, &ask, desk),
@@ -311,10 +332,21 @@ impl App {
         result: &R,
         desk: &mut Desk<'_>,
     ) -> Made {
-        let stamp = &self.identity.stamp;
-        let stamped = Stamped::new(result, caller.version, stamp).cache(self.identity.cache);
+        self.identity.answer(caller, id, result, desk.body)
+    }
+}
+
+impl Identity {
+    fn answer<R: Outcome>(
+        &self,
+        caller: &Caller<'_>,
+        id: &Id,
+        result: &R,
+        body: &mut Vec<u8>,
+    ) -> Made {
+        let stamped = Stamped::new(result, caller.version, &self.stamp).cache(self.cache);
         let stamped = if R::CACHEABLE { stamped } else { Stamped { cache: None, ..stamped } };
-        let ending = write_result(desk.body, id, &stamped);
+        let ending = write_result(body, id, &stamped);
         Made::Answered { ending, said: Vec::new(), session: None }
     }
 }

@@ -38,6 +38,17 @@ pub(super) struct Asking {
     numbers: HashSet<u64>,
 }
 
+impl Asking {
+    pub(super) fn new(paused: Box<Paused>, state: Option<String>, rounds: usize) -> Self {
+        Self { paused, answers: Answers::new(), state, rounds, numbers: HashSet::new() }
+    }
+
+    /// Takes all answers at once.
+    pub(super) fn answer(&mut self, answers: Answers) {
+        self.answers = answers;
+    }
+}
+
 impl<T> Engine<T> {
     /// Asks what a call needs to know before it can go on.
     pub(super) fn on_need(
@@ -48,7 +59,7 @@ impl<T> Engine<T> {
         now: Instant,
     ) {
         let Some(exchange) = self.exchanges.find(id) else { return };
-        let version = exchange.version;
+        let (seat, version) = (exchange.seat, exchange.version);
         let context = paused.context();
         let rounds = context.input.as_ref().map_or(0, |input| input.rounds) + 1;
         if let Err(error) = self.app.identity.check_need(&context.caller, &need) {
@@ -57,6 +68,9 @@ impl<T> Engine<T> {
         if rounds > self.limits.ask_rounds_max {
             log::error!("a call has asked too many times and is given up");
             return self.fail_call(id, &ErrorObject::internal(), now);
+        }
+        if let Seat::Task(task) = seat {
+            return self.ask_in_task(task, id, paused, need, rounds, now);
         }
         if version.is_modern() {
             let method = paused.method();
@@ -84,8 +98,7 @@ impl<T> Engine<T> {
             return self.fail_paused(id, &paused, message, now);
         };
         let (requests, state) = need.into_parts();
-        let (answers, numbers) = (Answers::new(), HashSet::new());
-        let asking = Asking { paused, answers, state, rounds, numbers };
+        let asking = Asking::new(paused, state, rounds);
         self.asking.insert(id, asking);
         for (name, request) in requests.iter() {
             let waiter = Waiter::Call { exchange: id, name: name.to_owned() };
@@ -209,7 +222,16 @@ impl<T> Engine<T> {
         paused.context().input = Some(Box::new(Input { answers, state, rounds }));
         let now_secs = self.unix_secs(now);
         let Self {
-            exchanges, sessions, subscriptions, catalog, mailbox, limits, scratch, app, ..
+            exchanges,
+            sessions,
+            subscriptions,
+            tasks,
+            catalog,
+            mailbox,
+            limits,
+            scratch,
+            app,
+            ..
         } = self;
         let Some(exchange) = exchanges.find(id) else { return };
         let (seat, reply) = (exchange.seat, exchange.reply);
@@ -225,6 +247,8 @@ impl<T> Engine<T> {
             exchanges,
             sessions,
             subscriptions,
+            tasks,
+            orders: Vec::new(),
             catalog,
             mailbox,
             limits,
@@ -297,7 +321,7 @@ impl<T> Engine<T> {
         }
     }
 
-    fn fail_call(&mut self, id: ExchangeId, error: &ErrorObject, now: Instant) {
+    pub(super) fn fail_call(&mut self, id: ExchangeId, error: &ErrorObject, now: Instant) {
         let Some(exchange) = self.exchanges.find(id) else { return };
         let mut body = Vec::new();
         encode::write_error(&mut body, exchange.call(), error);

@@ -51,7 +51,7 @@ impl<T> Engine<T> {
                 exchanges.find(id).is_some_and(|exchange| exchange.keep_alive == Some(at))
             }
             Due::Ask(number) => asks.is_waiting(number),
-            Due::Sessions | Due::Retention | Due::Announce | Due::Grace => true,
+            Due::Sessions | Due::Tasks | Due::Retention | Due::Announce | Due::Grace => true,
         });
     }
 
@@ -64,6 +64,7 @@ impl<T> Engine<T> {
                 Due::Sessions => self.on_sessions_timer(now),
                 Due::Retention => self.on_retention(now),
                 Due::Ask(number) => self.on_ask_timer(number, now),
+                Due::Tasks => self.expire_tasks(now),
                 Due::Announce => self.announce(now),
                 Due::Grace => self.abort(),
             }

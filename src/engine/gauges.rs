@@ -15,6 +15,18 @@ impl<T> Engine<T> {
         self.exchanges.len()
     }
 
+    /// Number of tasks that can be asked about, ended or not.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// What those tasks hold, in bytes.
+    #[must_use]
+    pub fn task_bytes(&self) -> usize {
+        self.tasks.bytes()
+    }
+
     /// Number of requests to clients that wait for an answer.
     #[must_use]
     pub fn asks(&self) -> usize {

@@ -21,6 +21,7 @@ impl<T> Engine<T> {
                 Mail::Event { id, message } => self.on_event(id, &message, now),
                 Mail::Answer { id, message, ending } => self.on_answer(id, message, ending, now),
                 Mail::Abandoned { id } => self.on_abandoned(id, now),
+                Mail::Task { id, owner } => self.on_task(id, owner, now),
                 Mail::Need { id, call, need } => self.on_need_mail(id, call, need, now),
                 Mail::Pause { id, reconnect } => self.on_pause(id, reconnect, now),
                 Mail::Resume { conn, ticket, told } => self.on_resume(conn, ticket, told, now),
@@ -33,7 +34,12 @@ impl<T> Engine<T> {
     fn on_event(&mut self, id: ExchangeId, message: &[u8], now: Instant) {
         let Some(exchange) = self.exchanges.find(id) else { return };
         exchange.flags.arrived(message.len());
-        self.say(id, message, now);
+        match exchange.seat {
+            Seat::Task(task) => self.note_progress(task, message, now),
+            _ => {
+                self.say(id, message, now);
+            }
+        }
     }
 
     fn on_need_mail(
@@ -83,6 +89,7 @@ impl<T> Engine<T> {
         match exchange.seat {
             Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),
             Seat::Part(whole) => self.on_part(whole, Some(message), now),
+            Seat::Task(task) => self.end_task(task, &message, now),
             Seat::Working if exchange.committed == Committed::Record => {
                 self.detached.record(id, &message);
                 self.end_record(id, now);
@@ -116,7 +123,7 @@ impl<T> Engine<T> {
         match exchange.seat {
             Seat::Attached(key) => self.end_cancelled(key, &exchange, now),
             Seat::Part(whole) => self.on_part(whole, None, now),
-            Seat::Working => {}
+            Seat::Task(_) | Seat::Working => {}
         }
         match exchange.purpose {
             Purpose::Stream => self.leave_session(id, exchange.session),

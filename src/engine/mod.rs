@@ -28,6 +28,7 @@ pub(crate) mod register;
 mod secure;
 mod serve;
 pub(crate) mod streams;
+mod tasks;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -49,6 +50,7 @@ use crate::mailbox::Mailbox;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::session::Sessions;
 use crate::mcp::subscription::Subscriptions;
+use crate::mcp::task::{TaskId, Tasks};
 use crate::timers::Timers;
 use announce::Announced;
 use app::App;
@@ -67,6 +69,11 @@ pub struct Engine<T> {
     detached: DetachedStore,
     /// Calls that wait for answers of their callers.
     asking: HashMap<ExchangeId, Asking, Hasher>,
+    tasks: Tasks,
+    /// The calls that are tasks and still run.
+    task_calls: HashMap<TaskId, ExchangeId, Hasher>,
+    /// The timer that is out for the next task to forget.
+    tasks_armed: Option<Instant>,
     /// Requests of ours that are out.
     asks: Asks,
     /// Streams of sessions whose clients have left, until the next look.
@@ -109,6 +116,7 @@ pub(crate) enum Due {
     KeepAlive(ExchangeId),
     Sessions,
     Retention,
+    Tasks,
     Announce,
     Ask(u64),
     Grace,
@@ -144,6 +152,9 @@ impl<T> Engine<T> {
             exchanges: ExchangeRegistry::new(limits.exchanges_max),
             detached: DetachedStore::new(limits.replay.clone(), timeouts.retention),
             asking: HashMap::default(),
+            tasks: Tasks::new(limits.tasks.clone()),
+            task_calls: HashMap::default(),
+            tasks_armed: None,
             asks: Asks::new(limits.asks_max),
             left: Vec::new(),
             retention_armed: None,

@@ -8,7 +8,7 @@ use crate::error::BuildError;
 use crate::filter::bearer::is_scope;
 use crate::mcp::catalog::{Catalog, TemplateEntry, ToolEntry};
 use crate::mcp::designation::Designations;
-use crate::mcp::model::{Prompt, Resource, ResourceTemplate, Tool};
+use crate::mcp::model::{Prompt, Resource, ResourceTemplate, TaskSupport, Tool};
 use crate::mcp::name_warning;
 use crate::mcp::schema::Schema;
 use crate::mcp::template::Pattern;
@@ -59,6 +59,10 @@ pub(crate) fn shelve_tool(
     let breaker = entry.tool.breaker.or(app.breaker);
     if !entry.tool.scopes.is_empty() {
         catalog.permissions.engage();
+    }
+    if entry.tool.tasks != TaskSupport::Never && matches!(code.handler, Handler::Direct(_)) {
+        let reason = "a direct handler answers at once; tasks need a deferred or blocking one";
+        return Err(BuildError::Invalid { kind: "tool", name, reason: reason.to_owned() });
     }
     let seq = catalog.tools.add(&name, entry).ok_or_else(|| duplicate("tool", &name))?;
     code.circuit = breaker.map(|breaker| Box::new(Circuit::new(&name, seq, breaker)));

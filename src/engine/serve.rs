@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use super::answer::Answer;
-use super::app::Desk;
+use super::app::{Aftermath, Desk};
 use super::{CloseReason, Conn, Engine, Phase};
 use crate::exchange::Seat;
 use crate::filter::{AfterRefusal, Cx, Facts, Filter, Flow, Health, Inbound, Refusal, Response};
 use crate::guard::guarded;
 use crate::http::{Decoded, HttpError, Reply, Status, write_continue};
-use crate::key::{ConnKey, ExchangeId};
+use crate::key::ConnKey;
 use crate::mcp::model::Ending;
 use crate::rpc::ErrorObject;
 
@@ -205,6 +205,7 @@ impl<T> Engine<T> {
             catalog,
             sessions,
             subscriptions,
+            tasks,
             health,
             exchanges,
             app,
@@ -224,14 +225,12 @@ impl<T> Engine<T> {
             Cx { now, conn: key, peer, facts, passage, catalog, sessions, health: *health };
         let flow = guarded(|| chain.on_request(&request, &mut cx))
             .unwrap_or_else(|_| Flow::Reply(broken().closing()));
-        let (mut cancelled, mut responses) = (Vec::new(), Vec::new());
-        let mut session = None;
+        let mut after = Aftermath::default();
         let answer = match flow {
             Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
             Flow::Reply(response) => Answer::Whole(response),
             Flow::Dispatch(inbound) => {
                 let Inbound { caller, work } = inbound;
-                session = caller.session;
                 let mut desk = Desk {
                     now,
                     now_secs,
@@ -243,22 +242,20 @@ impl<T> Engine<T> {
                     exchanges,
                     sessions,
                     subscriptions,
+                    tasks,
+                    orders: Vec::new(),
                     catalog,
                     mailbox,
                     limits,
                     body: scratch,
                 };
                 let worked = app.work(caller, work, &mut desk);
-                cancelled = worked.cancelled;
-                responses = worked.responses;
+                after = worked.after;
                 worked.answer
             }
         };
         self.settle(key, reply, answer, now);
-        for response in responses {
-            self.on_client_response(session, response, now);
-        }
-        self.cancel_calls(cancelled, now);
+        self.follow_up(after, now);
         let Some(conn) = self.conn(key) else {
             return Step::Rest;
         };
@@ -266,9 +263,13 @@ impl<T> Engine<T> {
         Step::Next
     }
 
-    /// Ends the calls that a request has cancelled, and those of the session it has ended.
-    fn cancel_calls(&mut self, cancelled: Vec<ExchangeId>, now: Instant) {
-        for id in cancelled {
+    /// Does what a request has brought for others than its own answer.
+    pub(super) fn follow_up(&mut self, after: Aftermath, now: Instant) {
+        for response in after.responses {
+            self.on_client_response(after.session, response, now);
+        }
+        self.follow_orders(after.orders, now);
+        for id in after.cancelled {
             self.cancel_call(id, now);
         }
         if self.sessions.has_ended() {

@@ -38,7 +38,7 @@ impl<T> Engine<T> {
             Seat::Working if exchange.committed == Committed::Record => {
                 self.detached.record(id, message).is_some()
             }
-            Seat::Working | Seat::Part(_) => false,
+            Seat::Working | Seat::Part(_) | Seat::Task(_) => false,
         }
     }
 
@@ -330,7 +330,7 @@ impl<T> Engine<T> {
     pub(super) fn attached(&mut self, id: ExchangeId) -> Option<ConnKey> {
         match self.exchanges.find(id)?.seat {
             Seat::Attached(key) => Some(key),
-            Seat::Part(_) | Seat::Working => None,
+            Seat::Part(_) | Seat::Task(_) | Seat::Working => None,
         }
     }
 

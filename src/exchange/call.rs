@@ -12,6 +12,7 @@ use crate::mcp::designation::member;
 use crate::mcp::missing_capability;
 use crate::mcp::model::{
     Answers, ClientCapabilities, Implementation, LogLevel, Members, Progress, ProgressToken,
+    TaskSupport,
 };
 use crate::mcp::trace::TraceContext;
 use crate::mcp::version::{Era, Version};
@@ -100,6 +101,8 @@ pub(crate) struct Caller<'a> {
     /// Messages below it are not wanted; none means that no message is.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) progress_token: Option<ProgressToken>,
+    /// Whether the call may become a task, or must.
+    pub(crate) tasks: TaskSupport,
 }
 
 impl Caller<'_> {
@@ -117,6 +120,7 @@ impl Caller<'_> {
                 capabilities: None,
                 log_level: self.log_level,
                 progress_token: self.progress_token,
+                tasks: self.tasks,
             }
         }
     }
@@ -280,6 +284,17 @@ impl<'a> RequestContext<'a> {
     /// Must not carry credentials or personal data.
     pub fn log(&mut self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) -> Flowing {
         self.notifier.log(level, logger, data)
+    }
+
+    /// Makes a task of the call: its caller is answered at once, and collects the result later
+    /// (extension `io.modelcontextprotocol/tasks`).
+    ///
+    /// False, and nothing happens, for a caller that does not know tasks, a tool that does not
+    /// allow them, and in a direct handler; the caller then waits for the result. It waits as well
+    /// when the limits of tasks are reached.
+    pub fn become_task(&mut self) -> bool {
+        self.caller.tasks != TaskSupport::Never
+            && self.notifier.post_task(self.caller.principal.clone())
     }
 
     /// True once nobody waits for the answer any more; long work should stop.

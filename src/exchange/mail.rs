@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::key::{ConnKey, ExchangeId};
+use crate::key::{ConnKey, ExchangeId, Principal};
 use crate::mcp::model::{Ending, NeedInput};
 
 /// What reaches the loop from handlers and handles.
@@ -19,6 +19,8 @@ pub(crate) enum Mail {
     Pause { id: ExchangeId, reconnect: Duration },
     /// The decision for which a request waits at its head.
     Resume { conn: ConnKey, ticket: u64, told: Box<dyn Any + Send> },
+    /// The handler wants its caller answered now, and asked about the result later.
+    Task { id: ExchangeId, owner: Option<Principal> },
     /// The handler asks its caller first, and gives the call back.
     Need { id: ExchangeId, call: Box<dyn Any + Send>, need: NeedInput },
     /// Something for the engine's owner, which knows its type.
@@ -33,6 +35,7 @@ impl fmt::Debug for Mail {
             Self::Abandoned { id } => write!(f, "Abandoned({id})"),
             Self::Pause { id, .. } => write!(f, "Pause({id})"),
             Self::Resume { conn, ticket, .. } => write!(f, "Resume({conn:?}, {ticket})"),
+            Self::Task { id, .. } => write!(f, "Task({id})"),
             Self::Need { id, .. } => write!(f, "Need({id})"),
             Self::Command(_) => f.write_str("Command"),
         }

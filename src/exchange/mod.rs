@@ -41,6 +41,7 @@ pub(crate) use watch::{Pass, Trace, Visit, Watch};
 use crate::http::Reply;
 use crate::http::ResponseHead;
 use crate::key::{ConnKey, ExchangeId, Hasher, SessionId};
+use crate::mcp::task::TaskId;
 use crate::mcp::version::{OnDisconnect, Version};
 use crate::rpc;
 
@@ -106,6 +107,8 @@ pub(crate) enum Seat {
     Attached(ConnKey),
     /// It is one part of a batch; the batch has the seat.
     Part(ExchangeId),
+    /// Its caller has been told that it is a task, and asks about that.
+    Task(TaskId),
     /// The connection is gone and the work goes on. Never reaped: work ends by itself.
     Working,
 }

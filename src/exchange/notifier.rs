@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::call::Caller;
 use super::mail::Mail;
 use crate::guard::guarded;
-use crate::key::ExchangeId;
+use crate::key::{ExchangeId, Principal};
 use crate::mailbox::Mailbox;
 use crate::mcp::model::{LogLevel, Progress, ProgressToken};
 use crate::mcp::notification;
@@ -194,6 +194,13 @@ impl Notifier {
             return self.flowing();
         }
         self.send(message)
+    }
+
+    /// Asks the loop to make a task of the call; false where no loop would hear it.
+    pub(crate) fn post_task(&self, owner: Option<Principal>) -> bool {
+        let Outlet::Post(poster) = &self.outlet else { return false };
+        poster.mailbox.post(Mail::Task { id: poster.exchange, owner });
+        true
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -13,10 +13,6 @@ pub mod schema;
 pub mod seal;
 pub(crate) mod session;
 pub(crate) mod subscription;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the engine does not begin tasks yet")
-)]
 pub(crate) mod task;
 pub(crate) mod template;
 pub mod trace;

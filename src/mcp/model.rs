@@ -48,7 +48,7 @@ pub use request::{
 pub use resource::{
     Annotations, ReadResourceResult, Resource, ResourceBody, ResourceContents, ResourceTemplate,
 };
-pub use tool::{CallToolResult, IntoText, Streaming, Tool, ToolAnnotations};
+pub use tool::{CallToolResult, IntoText, Streaming, TaskSupport, Tool, ToolAnnotations};
 
 /// A value that is written differently for different revisions.
 pub trait Render {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::model::{Meta, Outcome, SubscriptionFilter};
 use super::{meta_key, notification};
 use crate::key::{ExchangeId, Hasher, Principal};
+use crate::mcp::task::{Task, TaskId, TaskStatus};
 use crate::mcp::version::Version;
 use crate::rpc::{Id, encode};
 
@@ -114,6 +115,22 @@ impl Subscriptions {
             .map(|(stream, open)| {
                 let mut message = Vec::new();
                 change.write(&mut message, Some(&open.id));
+                (*stream, message)
+            })
+            .collect()
+    }
+
+    /// The streams that want to hear of a task, each with the message it is told.
+    pub(crate) fn tell_task(&self, id: TaskId, task: &Task) -> Vec<(ExchangeId, Vec<u8>)> {
+        let name = id.to_string();
+        let concerned = self.open.iter().filter(|(_, open)| open.filter.task_ids.contains(&name));
+        concerned
+            .map(|(stream, open)| {
+                let mut meta = Meta::new();
+                meta.set(meta_key::SUBSCRIPTION_ID, &open.id);
+                let mut message = Vec::new();
+                let params = TaskStatus { task, meta: &meta };
+                encode::write_notification(&mut message, notification::TASKS, &params);
                 (*stream, message)
             })
             .collect()

@@ -4,15 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::run::Run;
+use super::tasks::knows_tasks;
 use super::{App, Desk, Made, context, missing};
 use crate::engine::handler::{CompleteCall, Paused, PromptCall, ResourceCall, ToolCall, Tools};
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::mcp::catalog::Catalog;
 use crate::mcp::model::{
-    CallToolResult, CompleteParams, CompletionReference, ResourceTemplate, Streaming, read_params,
+    CallToolResult, CompleteParams, CompletionReference, ResourceTemplate, Streaming, TaskSupport,
+    read_params,
 };
 use crate::mcp::permissions::{Item, Viewer};
+use crate::mcp::task::tasks_required;
 use crate::mcp::{method_not_found, resource_not_found};
 use crate::rpc::ErrorObject;
 use crate::rpc::skim::Snippet;
@@ -37,6 +40,14 @@ impl App {
             caller.progress_token = None;
             caller.log_level = None;
             caller.accepts.stream &= !caller.accepts.json;
+        }
+        let tasks = entry.map_or(TaskSupport::Never, |entry| entry.tool.tasks);
+        if tasks != TaskSupport::Never {
+            let knows = knows_tasks(&caller);
+            if tasks == TaskSupport::Required && !knows {
+                return desk.fail(&ask.id, &tasks_required());
+            }
+            caller.tasks = if knows { tasks } else { TaskSupport::Never };
         }
         let Some(code) = ask.tool.and_then(|seq| self.tools.get_mut(&seq)) else {
             return desk.fail(&ask.id, &unknown("tool", name.as_str()));

@@ -8,7 +8,7 @@ use crate::engine::handler::{AsContext, Handler, Kind, ToolCall, Tools};
 use crate::exchange::{Caller, Notifier, Outlet, Purpose, Responder, Seat, Ticket, Verify};
 use crate::guard::guarded;
 use crate::http::Status;
-use crate::mcp::model::{NeedInput, Outcome, Reply, Stamped};
+use crate::mcp::model::{NeedInput, Outcome, Reply, Stamped, TaskSupport};
 use crate::mcp::schema::Schema;
 use crate::rpc::{ErrorObject, Id};
 use crate::workers::Workers;
@@ -158,6 +158,10 @@ impl Run<'_> {
         };
         let poster = desk.poster(exchange);
         context.notifier = Notifier::new(&context.caller, Outlet::Post(poster.clone()));
+        if context.caller.tasks == TaskSupport::Required && desk.again.is_none() {
+            // Before the handler can answer: its caller is to hear of the task first.
+            context.become_task();
+        }
         let ticket = Ticket {
             poster,
             call: id,

@@ -55,7 +55,10 @@ impl App {
         let params: SubscriptionsListenParams =
             read_params(ask.source.params()).map_err(|error| (Status::OK, error))?;
         let mut filter = self.honoured(params.notifications);
-        if filter.resource_subscriptions.len() > desk.limits.followed_resources_max {
+        let principal = caller.principal.as_ref();
+        filter.task_ids.retain(|id| desk.tasks.find(id, principal).is_some());
+        let followed = filter.resource_subscriptions.len() + filter.task_ids.len();
+        if followed > desk.limits.followed_resources_max {
             let error = ErrorObject::invalid_params("too many resources in one subscription");
             return Err((Status::OK, error));
         }
@@ -87,7 +90,7 @@ impl App {
             resources_list_changed: wanted.resources_list_changed
                 && declared.announces(&Change::Resources),
             resource_subscriptions: followed,
-            task_ids: Vec::new(),
+            task_ids: wanted.task_ids,
         }
     }
 

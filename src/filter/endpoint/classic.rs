@@ -9,6 +9,7 @@ use crate::filter::{Cx, Response};
 use crate::http::{Doubled, Request, Status};
 use crate::key::{EventId, SessionId};
 use crate::mcp;
+use crate::mcp::model::TaskSupport;
 use crate::mcp::params::{Meta, Params};
 use crate::mcp::version::Version;
 use crate::rpc::{self, ErrorObject, Id, Malformed, Message};
@@ -85,6 +86,7 @@ impl Endpoint {
             capabilities: None,
             log_level: crate::exchange::default_log_level(version),
             progress_token: None,
+            tasks: TaskSupport::Never,
         })
     }
 

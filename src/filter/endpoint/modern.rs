@@ -11,7 +11,7 @@ use crate::exchange::{Caller, Fragment};
 use crate::filter::{Cx, Response};
 use crate::http::{Doubled, Request};
 use crate::mcp::designation::{self, decode_value};
-use crate::mcp::model::LogLevel;
+use crate::mcp::model::{LogLevel, TaskSupport};
 use crate::mcp::params::Meta;
 use crate::mcp::version::Version;
 use crate::mcp::{self, meta_key};
@@ -53,6 +53,7 @@ impl Endpoint {
             capabilities: meta.capabilities.map(Fragment::Borrowed),
             log_level,
             progress_token: meta.progress_token.and_then(|token| token.0),
+            tasks: TaskSupport::Never,
         };
         Ok(Inbound { caller, work: Work::Request(ask) })
     }
@@ -79,6 +80,7 @@ impl Endpoint {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: TaskSupport::Never,
         })
     }
 

@@ -25,6 +25,21 @@ pub enum Streaming {
     Required,
 }
 
+/// Whether the call of a tool may become a task: answered at once, and collected later (extension
+/// `io.modelcontextprotocol/tasks`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TaskSupport {
+    /// Callers always wait for the result.
+    #[default]
+    Never,
+    /// The handler decides, by
+    /// [`become_task`](crate::RequestContext::become_task), for callers that know tasks; others
+    /// wait for the result.
+    Allowed,
+    /// Every call is a task from its beginning; callers that do not know tasks are refused.
+    Required,
+}
+
 /// A tool as listings show it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,6 +65,9 @@ pub struct Tool {
     /// Whether its answer may be a stream; known to the server only.
     #[serde(skip)]
     pub streaming: Streaming,
+    /// Whether its calls may become tasks; known to the server only.
+    #[serde(skip)]
+    pub tasks: TaskSupport,
     /// When it is not called any more because it keeps failing; known to the server only.
     #[serde(skip)]
     pub breaker: Option<Breaker>,
@@ -134,6 +152,7 @@ impl Tool {
             icons: Vec::new(),
             meta: Meta::new(),
             streaming: Streaming::default(),
+            tasks: TaskSupport::default(),
             breaker: None,
             scopes: Vec::new(),
         }
@@ -184,6 +203,12 @@ impl Tool {
     /// Whether its answer may be a stream.
     pub fn streaming(mut self, streaming: Streaming) -> Self {
         self.streaming = streaming;
+        self
+    }
+
+    /// Whether its calls may become tasks. Its handler must be a deferred or blocking one.
+    pub fn tasks(mut self, tasks: TaskSupport) -> Self {
+        self.tasks = tasks;
         self
     }
 

@@ -14,8 +14,11 @@ use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
 use crate::filter::{AccessLog, Chain};
 use crate::http::Method;
+use crate::mcp::TASKS_EXTENSION;
+use crate::mcp::catalog::ToolEntry;
 use crate::mcp::cursor::CursorKey;
 use crate::mcp::model::CacheScope;
+use crate::mcp::model::{Members, TaskSupport};
 use crate::mcp::seal::StateKeys;
 use crate::server::Server;
 use crate::workers::Workers;
@@ -77,6 +80,13 @@ impl ServerBuilder {
         }
         self.app.workers =
             Workers::new(self.limits.blocking_threads, self.limits.blocking_queue_max);
+        let tasks = |(_, entry): (u64, &ToolEntry)| entry.tool.tasks != TaskSupport::Never;
+        let declared = &mut self.app.identity.capabilities;
+        if self.catalog.tools.iter().any(tasks)
+            && declared.extensions.get(TASKS_EXTENSION).is_none()
+        {
+            declared.declare_extension(TASKS_EXTENSION, Members::new())?;
+        }
         if self.announces {
             self.app.identity.capabilities.announce_all();
         }

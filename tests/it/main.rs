@@ -25,6 +25,7 @@ mod shutdown;
 mod splits;
 mod streams;
 mod subscriptions;
+mod tasks;
 mod timers;
 mod versions;
 mod visibility;

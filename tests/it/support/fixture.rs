@@ -54,7 +54,7 @@ impl Held {
         self.runs.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn hold(&self, call: ToolCall<'static>, responder: Responder<CallToolResult>) {
+    pub(crate) fn hold(&self, call: ToolCall<'static>, responder: Responder<CallToolResult>) {
         self.count();
         self.lock().push_back(HeldCall { call, responder });
     }

@@ -57,7 +57,8 @@ impl Request {
         }
         params["_meta"] = meta;
         let request = Self::post(message(id, method, params.clone())).mirror(method);
-        match params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str) {
+        let named = ["name", "uri", "taskId"].iter().find_map(|member| params.get(member));
+        match named.and_then(Value::as_str) {
             Some(name) if MIRRORED.contains(&method) => request.field("Mcp-Name", name),
             _ => request,
         }
@@ -158,7 +159,8 @@ impl Request {
 /// What the modern era calls itself.
 const MODERN: &str = "2026-07-28";
 /// Methods whose name or address is repeated in `Mcp-Name`.
-const MIRRORED: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
+const MIRRORED: [&str; 6] =
+    ["tools/call", "resources/read", "prompts/get", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// Parameters of `initialize`.
 fn handshake(version: &str) -> Value {

@@ -315,7 +315,7 @@ fn filters_behind_the_check_still_judge_the_head() {
     let client = scene.connect();
     for (request, status) in [
         (Request::new("GET", "/nowhere"), 404),
-        (Request::new("GET", "/mcp"), 405),
+        (Request::new("PUT", "/mcp"), 405),
         (list().set("Content-Type", "text/html"), 415),
     ] {
         scene.send(client, bearing(request, "t").bytes());

@@ -317,6 +317,11 @@ impl Breaker {
     }
 }
 
+/// Unsent answers on the one stream of a client of revision 2024-11-05, beside the
+/// [`output_bytes_max`](Limits::output_bytes_max) of everything else; over it the client is cut
+/// off. A single answer may be larger. As much as the largest request, so that images fit.
+pub(crate) const LEGACY_ANSWERS_BYTES_MAX: usize = 16 * MIB;
+
 /// Callers whose rate is counted at once: some 4 MiB, and more than are busy at the same time.
 pub(crate) const RATE_KEYS_MAX: usize = 65_536;
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::handler::Paused;
+use super::legacy::LegacyAnswer;
 use super::streams::milliseconds;
 use super::{Engine, Phase};
 use crate::exchange::{Batch, Exchange, Purpose, Recorded};
@@ -30,6 +31,8 @@ pub(crate) enum Answer {
     Stream(GetStream),
     /// A subscription, which begins with its acknowledgement.
     Listen { id: ExchangeId, acknowledgement: Vec<u8>, hears: bool },
+    /// Something of the transport with two connections.
+    Legacy(Box<LegacyAnswer>),
 }
 
 /// A call that asks, and what it said before.
@@ -53,6 +56,13 @@ pub(crate) struct RpcAnswer {
     pub(crate) session: Option<SessionId>,
     /// The session that may ask for the events again, should the answer be a stream.
     pub(crate) record: Option<(SessionId, Version)>,
+}
+
+impl RpcAnswer {
+    /// Nothing but the answer itself.
+    pub(crate) fn plain(status: Status) -> Self {
+        Self { status, said: Vec::new(), stream_only: false, session: None, record: None }
+    }
 }
 
 /// The HTTP status of a JSON-RPC answer: the classic era says everything with 200, the modern one
@@ -105,6 +115,7 @@ impl<T> Engine<T> {
                 self.begin_subscription(id, &acknowledgement, hears, now);
             }
             Answer::Stream(get) => self.open_get(key, reply, get, now),
+            Answer::Legacy(answer) => self.settle_legacy(key, reply, *answer, now),
         }
     }
 
@@ -151,7 +162,11 @@ impl<T> Engine<T> {
             self.write_unary(key, reply, &head, Some(JSON), &body);
         }
         self.return_head(key, head);
-        self.scratch = body;
+        self.return_scratch(body);
+    }
+
+    pub(super) fn return_scratch(&mut self, scratch: Vec<u8>) {
+        self.scratch = scratch;
         self.scratch.clear();
         self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
     }

@@ -4,6 +4,7 @@ mod around;
 mod circuit;
 mod features;
 mod handshake;
+mod legacy;
 mod listing;
 mod need;
 mod run;
@@ -172,6 +173,7 @@ impl App {
                 accepted()
             }
             Work::Stream(get) => Answer::Stream(get),
+            Work::Legacy(work) => self.legacy(caller, *work, &mut cancelled, &mut responses, desk),
         };
         let orders = std::mem::take(&mut desk.orders);
         Worked { answer, after: Aftermath { session, orders, cancelled, responses } }
@@ -192,13 +194,7 @@ impl App {
             Made::Asking { id, paused, need, said } => {
                 Answer::Asking(Box::new(Asked { id, paused, need, said }))
             }
-            Made::Refused(status) => Answer::Rpc(RpcAnswer {
-                status,
-                said: Vec::new(),
-                stream_only: false,
-                session: None,
-                record: None,
-            }),
+            Made::Refused(status) => Answer::Rpc(RpcAnswer::plain(status)),
             Made::Answered { ending, said, session } => Answer::Rpc(RpcAnswer {
                 status: status_of(version, ending),
                 said,

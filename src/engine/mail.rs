@@ -90,6 +90,7 @@ impl<T> Engine<T> {
             Seat::Attached(key) => self.answer_exchange(key, id, &exchange, &message, ending, now),
             Seat::Part(whole) => self.on_part(whole, Some(message), now),
             Seat::Task(task) => self.end_task(task, &message, now),
+            Seat::Through(stream) => self.answer_through(stream, &message, now),
             Seat::Working if exchange.committed == Committed::Record => {
                 self.detached.record(id, &message);
                 self.end_record(id, now);
@@ -123,10 +124,10 @@ impl<T> Engine<T> {
         match exchange.seat {
             Seat::Attached(key) => self.end_cancelled(key, &exchange, now),
             Seat::Part(whole) => self.on_part(whole, None, now),
-            Seat::Task(_) | Seat::Working => {}
+            Seat::Through(_) | Seat::Task(_) | Seat::Working => {}
         }
         match exchange.purpose {
-            Purpose::Stream => self.leave_session(id, exchange.session),
+            Purpose::Stream | Purpose::Legacy { .. } => self.leave_session(id, exchange.session),
             Purpose::Listen(_) => {
                 self.subscriptions.remove(id);
             }

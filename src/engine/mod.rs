@@ -22,6 +22,7 @@ mod conn;
 mod gauges;
 pub(crate) mod handler;
 mod hold;
+mod legacy;
 mod mail;
 mod pool;
 pub(crate) mod register;
@@ -286,10 +287,17 @@ impl<T> Engine<T> {
         // What was left although the budget allowed more is what the peer does not read.
         let taken = conn.offered.saturating_sub(conn.output.len());
         let stuck = if taken < budget { conn.output.len() } else { 0 };
-        if conn.stream.is_some() && stuck > max {
-            self.close(key, CloseReason::ReaderTooSlow);
-            return AfterFlush::Keep;
-        }
+        let conn = if conn.stream.is_some() && stuck > max {
+            let busy = conn.busy;
+            if stuck - max > self.answers_of(busy) {
+                self.close(key, CloseReason::ReaderTooSlow);
+                return AfterFlush::Keep;
+            }
+            let Some(conn) = self.conn(key) else { return AfterFlush::Keep };
+            conn
+        } else {
+            conn
+        };
         if !conn.output.is_empty() {
             if taken > 0 {
                 // Progress: the clock of a slow reader starts again.

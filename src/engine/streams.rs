@@ -12,7 +12,9 @@ use crate::filter::{Facts, Response};
 use crate::http::{Method, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
 use crate::mcp::model::{Ending, Stamped};
+use crate::mcp::session::Transport;
 use crate::mcp::subscription::ListenResult;
+use crate::mcp::version::Version;
 use crate::rpc::{ErrorObject, encode};
 
 impl<T> Engine<T> {
@@ -20,15 +22,18 @@ impl<T> Engine<T> {
     /// nobody will ever read it.
     pub(super) fn say(&mut self, id: ExchangeId, message: &[u8], now: Instant) -> bool {
         let Some(exchange) = self.exchanges.find(id) else { return false };
+        let name = match exchange.purpose {
+            // Its clients look for the name that the others' take for granted.
+            Purpose::Legacy { .. } => Some("message"),
+            _ => None,
+        };
         match exchange.seat {
             Seat::Attached(key) => {
                 if !self.open_stream(id, None, now) {
                     return false;
                 }
                 let event = self.detached.record(id, message);
-                self.write_event(key, message, event);
-                let high = self.limits.output_bytes_high;
-                let slow = self.conn(key).is_some_and(|conn| conn.output.len() > high);
+                let slow = self.write_event(key, name, message, event);
                 if let Some(exchange) = self.exchanges.find(id) {
                     exchange.flags.set_slow(slow);
                 }
@@ -38,20 +43,30 @@ impl<T> Engine<T> {
             Seat::Working if exchange.committed == Committed::Record => {
                 self.detached.record(id, message).is_some()
             }
+            Seat::Through(stream) => self.say_through(id, stream, message, now),
             Seat::Working | Seat::Part(_) | Seat::Task(_) => false,
         }
     }
 
-    fn write_event(&mut self, key: ConnKey, message: &[u8], event: Option<EventId>) {
-        let Self { conns, pool, .. } = self;
-        let Some(conn) = conns.get_mut(key.index()) else { return };
+    /// Writes an event to an open stream; true if its reader is behind.
+    fn write_event(
+        &mut self,
+        key: ConnKey,
+        name: Option<&str>,
+        message: &[u8],
+        event: Option<EventId>,
+    ) -> bool {
+        let Self { conns, pool, limits, .. } = self;
+        let Some(conn) = conns.get_mut(key.index()) else { return false };
         pool.equip_for(&mut conn.output, message.len() + FRAMING_BYTES);
         if let Some(writer) = &conn.stream {
             let id = event.map(|event| event.to_string());
-            let written = writer.event(&mut conn.output, message, id.as_deref());
+            let written = writer.named_event(&mut conn.output, name, message, id.as_deref());
             debug_assert!(written.is_ok(), "the stream is open");
         }
+        let slow = conn.output.len() > limits.output_bytes_high;
         self.make_dirty(key);
+        slow
     }
 
     /// Commits an exchange to a stream, once; false when its caller cannot be given one.
@@ -75,7 +90,7 @@ impl<T> Engine<T> {
         }
         let rules = exchange.version.rules();
         let kind = match exchange.purpose {
-            Purpose::Stream => Recorded::Session,
+            Purpose::Stream | Purpose::Legacy { .. } => Recorded::Session,
             Purpose::Call(_) | Purpose::Batch(_) | Purpose::Listen(_) => Recorded::Answer,
         };
         let session = exchange.session.filter(|_| rules.resumable);
@@ -100,7 +115,7 @@ impl<T> Engine<T> {
     }
 
     /// Writes the head of an exchange's stream to the connection that it now has.
-    fn start_stream(&mut self, key: ConnKey, id: ExchangeId, now: Instant) -> bool {
+    pub(super) fn start_stream(&mut self, key: ConnKey, id: ExchangeId, now: Instant) -> bool {
         let Some(exchange) = self.exchanges.find(id) else { return false };
         let mut head = std::mem::replace(&mut exchange.head, ResponseHead::new(Status::OK));
         let (method, path) = (exchange.facts.0, exchange.facts.1.clone());
@@ -219,23 +234,12 @@ impl<T> Engine<T> {
             let message = "too many streams are open in this session; close one first";
             return self.refuse_stream(key, reply, Status::TOO_MANY_REQUESTS, message, now);
         }
-        let Some(conn) = self.conn(key) else { return };
-        let path = conn.codec.request(&conn.input).path().into();
-        let exchange = Exchange {
-            seat: Seat::Attached(key),
-            purpose: Purpose::Stream,
-            version: get.version,
-            session: Some(get.session),
-            accepts: Accepts { json: false, stream: true },
-            committed: if after.is_some() { Committed::Record } else { Committed::Nothing },
-            on_disconnect: get.version.rules().on_disconnect,
-            flags: std::sync::Arc::new(Flags::default()),
-            reply,
-            head: std::mem::replace(&mut conn.passage.head, ResponseHead::new(Status::OK)),
-            facts: (Method::Get, path),
-            keep_alive: None,
-            watch: None,
+        let Some(mut exchange) = self.stream_exchange(key, reply, get.session, get.version) else {
+            return;
         };
+        if after.is_some() {
+            exchange.committed = Committed::Record;
+        }
         let opened = match after {
             Some(after) => self.exchanges.reopen(after.exchange, exchange).map(|()| after.exchange),
             None => self.exchanges.open(exchange),
@@ -265,7 +269,34 @@ impl<T> Engine<T> {
         }
     }
 
-    fn refuse_stream(
+    /// What a stream is opened with on the connection that asks for it.
+    pub(super) fn stream_exchange(
+        &mut self,
+        key: ConnKey,
+        reply: Reply,
+        session: SessionId,
+        version: Version,
+    ) -> Option<Exchange> {
+        let conn = self.conn(key)?;
+        let path = conn.codec.request(&conn.input).path().into();
+        Some(Exchange {
+            seat: Seat::Attached(key),
+            purpose: Purpose::Stream,
+            version,
+            session: Some(session),
+            accepts: Accepts { json: false, stream: true },
+            committed: Committed::Nothing,
+            on_disconnect: version.rules().on_disconnect,
+            flags: std::sync::Arc::new(Flags::default()),
+            reply,
+            head: std::mem::replace(&mut conn.passage.head, ResponseHead::new(Status::OK)),
+            facts: (Method::Get, path),
+            keep_alive: None,
+            watch: None,
+        })
+    }
+
+    pub(super) fn refuse_stream(
         &mut self,
         key: ConnKey,
         reply: Reply,
@@ -330,14 +361,20 @@ impl<T> Engine<T> {
     pub(super) fn attached(&mut self, id: ExchangeId) -> Option<ConnKey> {
         match self.exchanges.find(id)?.seat {
             Seat::Attached(key) => Some(key),
-            Seat::Part(_) | Seat::Task(_) | Seat::Working => None,
+            Seat::Part(_) | Seat::Through(_) | Seat::Task(_) | Seat::Working => None,
         }
     }
 
-    /// Takes a stream out of its session, which then has one less to be told on.
+    /// Takes a stream out of its session, which then has one less to be told on. A legacy session
+    /// has no other, and nobody could be answered in it any more.
     pub(super) fn leave_session(&mut self, id: ExchangeId, session: Option<SessionId>) {
-        if let Some(session) = session.and_then(|session| self.sessions.find(session)) {
-            session.streams.retain(|open| *open != id);
+        let Some(key) = session else { return };
+        match self.sessions.find(key) {
+            Some(session) if session.transport == Transport::Legacy => {
+                self.sessions.end(key);
+            }
+            Some(session) => session.streams.retain(|open| *open != id),
+            None => {}
         }
     }
 
@@ -396,12 +433,16 @@ impl<T> Engine<T> {
     }
 
     /// Ends a stream that is there for as long as the server wants; false if this is none. A
-    /// subscription is answered as it ends.
+    /// subscription is answered as it ends, and a legacy stream stays for what is still owed on it.
     pub(super) fn end_stream(&mut self, id: ExchangeId, now: Instant) -> bool {
-        let lasts =
-            |open: &mut Exchange| matches!(open.purpose, Purpose::Stream | Purpose::Listen(_));
-        if !self.exchanges.find(id).is_some_and(lasts) {
-            return false;
+        match self.exchanges.find(id).map(|open| &open.purpose) {
+            Some(Purpose::Stream | Purpose::Listen(_)) => {}
+            Some(Purpose::Legacy { .. }) => {
+                if self.answers_wait_for(id) {
+                    return true;
+                }
+            }
+            Some(Purpose::Call(_) | Purpose::Batch(_)) | None => return false,
         }
         if let Some(message) = self.last_words(id) {
             self.say(id, &message, now);

@@ -80,6 +80,9 @@ pub(crate) enum Purpose {
     Stream,
     /// A modern subscription; its request has this id.
     Listen(rpc::Id),
+    /// All that a client of the legacy transport is told. Of its unsent output so many bytes are
+    /// answers, which are owed and no sign of a handler that talks too much.
+    Legacy { answers: usize },
 }
 
 impl Exchange {
@@ -87,7 +90,7 @@ impl Exchange {
     pub(crate) fn call(&self) -> Option<&rpc::Id> {
         match &self.purpose {
             Purpose::Call(id) | Purpose::Listen(id) => Some(id),
-            Purpose::Batch(_) | Purpose::Stream => None,
+            Purpose::Batch(_) | Purpose::Stream | Purpose::Legacy { .. } => None,
         }
     }
 
@@ -95,7 +98,9 @@ impl Exchange {
     pub(crate) fn batch(&mut self) -> Option<&mut Batch> {
         match &mut self.purpose {
             Purpose::Batch(batch) => Some(batch),
-            Purpose::Call(_) | Purpose::Stream | Purpose::Listen(_) => None,
+            Purpose::Call(_) | Purpose::Stream | Purpose::Listen(_) | Purpose::Legacy { .. } => {
+                None
+            }
         }
     }
 }
@@ -109,6 +114,8 @@ pub(crate) enum Seat {
     Part(ExchangeId),
     /// Its caller has been told that it is a task, and asks about that.
     Task(TaskId),
+    /// The stream of its client, which is an exchange of its own.
+    Through(ExchangeId),
     /// The connection is gone and the work goes on. Never reaped: work ends by itself.
     Working,
 }
@@ -223,7 +230,7 @@ impl ExchangeRegistry {
     /// Tells an exchange that its connection is gone, and does what its policy says.
     pub(crate) fn disconnect(&mut self, id: ExchangeId) -> Option<Fate> {
         let exchange = self.live.get_mut(&id)?;
-        if matches!(exchange.purpose, Purpose::Stream) {
+        if matches!(exchange.purpose, Purpose::Stream | Purpose::Legacy { .. }) {
             self.close(id);
             return Some(Fate::Closed);
         }

@@ -13,16 +13,19 @@ mod permit;
 use std::borrow::Cow;
 
 use super::bearer::Challenge;
+use super::legacy::{LegacyEndpoint, LegacyWork};
 use super::{Cx, Filter, Flow, Refusal, Response};
 use crate::exchange::{Accepts, Caller, Source};
 use crate::http::{Doubled, Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
 use crate::key::{EventId, SessionId};
-use crate::mcp::params::Params;
+use crate::mcp::params::{Meta, Params};
 use crate::mcp::version::{self, Version};
 use crate::mcp::{self, method_not_found};
 use crate::rpc::{self, Body, ErrorObject, Id, Message};
 
 pub(crate) use accept::accepts;
+pub(super) use classic::{NO_BATCHES, NO_MESSAGE, batch_item, batch_items};
+pub(super) use permit::{deny, permit};
 
 /// Header fields of the protocol.
 pub(crate) mod header {
@@ -54,6 +57,9 @@ pub(crate) struct Endpoint {
     pub(crate) http10: Http10Streams,
     /// What callers hear who may not do what they ask for.
     pub(crate) challenge: Challenge,
+    /// Serves the paths of the transport before this one. It stands behind this filter rather than
+    /// in the chain, so that requests to the endpoint do not pass it.
+    pub(crate) legacy: Option<LegacyEndpoint>,
 }
 
 /// What one POST asks of the application.
@@ -74,6 +80,8 @@ pub(crate) enum Work<'r> {
     Response(rpc::Response<'r>),
     /// No message: a stream for those of the server.
     Stream(GetStream),
+    /// Something of the transport with two connections.
+    Legacy(Box<LegacyWork<'r>>),
 }
 
 /// A classic client's request for a stream.
@@ -148,7 +156,10 @@ pub(crate) fn names_modern_revision(request: &Request<'_>) -> bool {
 
 impl Filter for Endpoint {
     fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        if !self.serves(cx) || request.method() != Method::Post {
+        if !self.serves(cx) {
+            return self.legacy.as_mut().map_or(Ok(()), |legacy| legacy.on_head(request, cx));
+        }
+        if request.method() != Method::Post {
             return Ok(());
         }
         check_content(request).map_err(Refusal::drain)
@@ -156,7 +167,10 @@ impl Filter for Endpoint {
 
     fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
         if !self.serves(cx) {
-            return Flow::Next;
+            return match &mut self.legacy {
+                Some(legacy) => legacy.on_request(request, cx),
+                None => Flow::Next,
+            };
         }
         match request.method() {
             Method::Post => match self.on_post(request, cx) {
@@ -234,9 +248,8 @@ impl Endpoint {
         cx: &mut Cx<'_>,
     ) -> Result<Inbound<'r>, Response> {
         let meta = params.meta.take().unwrap_or_default();
-        if meta.progress_token.as_ref().is_some_and(|token| token.0.is_none()) {
-            let message = "the progress token must be an integer or a short string";
-            return Err(bad_request(Some(&id), &ErrorObject::invalid_request(message)));
+        if let Some(error) = check_token(&meta) {
+            return Err(bad_request(Some(&id), &error));
         }
         let known = mcp::Method::parse(&method);
         cx.passage.called = known;
@@ -287,12 +300,8 @@ impl Endpoint {
         Ok(Inbound { caller, work: Work::Response(message) })
     }
 
-    /// What the caller accepts and this server can frame for it.
     fn readable(&self, request: &Request<'_>) -> Accepts {
-        let accepts = accepts(request);
-        let framed =
-            request.version() == HttpVersion::Http11 || self.http10 == Http10Streams::Allow;
-        Accepts { stream: accepts.stream && framed, ..accepts }
+        readable(request, self.http10)
     }
 
     /// Revisions a refused caller may use instead.
@@ -311,8 +320,23 @@ struct Post<'q, 'r> {
     accepts: Accepts,
 }
 
+/// What the caller accepts and this server can frame for it.
+pub(super) fn readable(request: &Request<'_>, http10: Http10Streams) -> Accepts {
+    let accepts = accepts(request);
+    let framed = request.version() == HttpVersion::Http11 || http10 == Http10Streams::Allow;
+    Accepts { stream: accepts.stream && framed, ..accepts }
+}
+
+/// What is wrong with the progress token, if there is one.
+pub(super) fn check_token(meta: &Meta<'_>) -> Option<ErrorObject> {
+    let unreadable = meta.progress_token.as_ref().is_some_and(|token| token.0.is_none());
+    unreadable.then(|| {
+        ErrorObject::invalid_request("the progress token must be an integer or a short string")
+    })
+}
+
 /// Both kinds of mistake in the body's own labels (RFC 9110 sections 8.3 and 8.4).
-fn check_content(request: &Request<'_>) -> Result<(), Response> {
+pub(super) fn check_content(request: &Request<'_>) -> Result<(), Response> {
     let refuse = |message: &'static str| {
         let error = ErrorObject::invalid_request(message);
         Err(Response::rpc_error(Status::UNSUPPORTED_MEDIA_TYPE, None, &error))
@@ -327,12 +351,12 @@ fn check_content(request: &Request<'_>) -> Result<(), Response> {
     }
 }
 
-fn bad_request(id: Option<&Id>, error: &ErrorObject) -> Response {
+pub(super) fn bad_request(id: Option<&Id>, error: &ErrorObject) -> Response {
     Response::rpc_error(Status::BAD_REQUEST, id, error)
 }
 
 /// 406: the caller reads no kind of answer that this request can have.
-fn not_acceptable(id: Option<&Id>, message: &'static str) -> Response {
+pub(super) fn not_acceptable(id: Option<&Id>, message: &'static str) -> Response {
     Response::rpc_error(Status::NOT_ACCEPTABLE, id, &ErrorObject::invalid_request(message))
 }
 

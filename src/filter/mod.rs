@@ -10,6 +10,7 @@ pub mod bearer;
 mod composite;
 pub(crate) mod endpoint;
 mod hold;
+pub(crate) mod legacy;
 mod peer;
 mod rate;
 mod response;

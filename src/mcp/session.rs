@@ -13,9 +13,21 @@ use super::subscription::Change;
 use super::version::Version;
 use crate::key::{ExchangeId, Hasher, Principal, SessionId};
 
+/// By which transport a session's clients reach it. Its id is worth nothing on the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// One path, any number of streams.
+    Streamable,
+    /// One stream, on which the client hears everything, and which the session ends with.
+    Legacy,
+}
+
 /// One classic session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    pub(crate) transport: Transport,
+    /// False while `initialize` is still to come: a legacy session is there before it.
+    pub(crate) negotiated: bool,
     pub(crate) version: Version,
     pub(crate) capabilities: Option<Arc<RawValue>>,
     pub(crate) client_info: Option<Arc<RawValue>>,
@@ -38,6 +50,7 @@ pub(crate) struct Session {
 /// What `initialize` settles about a session.
 #[derive(Debug)]
 pub(crate) struct NewSession {
+    pub(crate) transport: Transport,
     pub(crate) version: Version,
     pub(crate) capabilities: Option<Arc<RawValue>>,
     pub(crate) client_info: Option<Arc<RawValue>>,
@@ -46,6 +59,17 @@ pub(crate) struct NewSession {
 }
 
 impl Session {
+    /// Takes what `initialize` has settled in a session that was there before it.
+    pub(crate) fn settle(&mut self, new: NewSession) {
+        if self.transport == Transport::Legacy {
+            self.negotiated = true;
+            self.version = new.version;
+            self.capabilities = new.capabilities;
+            self.client_info = new.client_info;
+            self.log_level = new.log_level;
+        }
+    }
+
     /// Keeps a message until a stream is opened. The oldest goes when there are too many, and a
     /// message that waits already is not kept twice: it says the same.
     pub(crate) fn keep(&mut self, message: &[u8], messages_max: usize, bytes_max: usize) {
@@ -120,6 +144,8 @@ impl Sessions {
         }
         let id = self.draw().ok_or(NoSession::NoRandom)?;
         let session = Session {
+            transport: new.transport,
+            negotiated: new.transport == Transport::Streamable,
             version: new.version,
             capabilities: new.capabilities,
             client_info: new.client_info,
@@ -155,12 +181,24 @@ impl Sessions {
         principal: Option<&Principal>,
         now: Instant,
     ) -> Option<&mut Session> {
+        self.judge_on(Transport::Streamable, id, principal, now)
+    }
+
+    /// The same, for a session that is reached by this transport.
+    pub(crate) fn judge_on(
+        &mut self,
+        transport: Transport,
+        id: SessionId,
+        principal: Option<&Principal>,
+        now: Instant,
+    ) -> Option<&mut Session> {
         let session = self.table.get_mut(&id)?;
-        if !same_principal(session.principal.as_ref(), principal) {
+        if session.transport != transport || !same_principal(session.principal.as_ref(), principal)
+        {
             return None;
         }
         session.last_active = now;
-        session.confirmed = true;
+        session.confirmed = session.negotiated;
         Some(session)
     }
 
@@ -277,6 +315,7 @@ mod tests {
 
     fn new_session(principal: Option<&str>) -> NewSession {
         NewSession {
+            transport: Transport::Streamable,
             version: Version::V2025_11_25,
             capabilities: None,
             client_info: None,
@@ -319,6 +358,24 @@ mod tests {
         assert!(sessions.judge(id, Some(&bob), late).is_none());
         assert!(sessions.judge(id, None, late).is_none());
         assert_eq!(sessions.sweep(start + Duration::from_secs(300), |_| false), 1);
+    }
+
+    #[test]
+    fn a_session_is_known_on_its_own_transport_only() {
+        let mut sessions = sessions();
+        let now = epoch();
+        let legacy = NewSession { transport: Transport::Legacy, ..new_session(None) };
+        let (legacy, other) = (sessions.open(legacy, now), sessions.open(new_session(None), now));
+        let (legacy, other) = (legacy.unwrap(), other.unwrap());
+        assert!(sessions.judge(legacy, None, now).is_none());
+        assert!(sessions.judge_on(Transport::Legacy, other, None, now).is_none());
+        assert!(sessions.judge_on(Transport::Legacy, legacy, None, now).is_some());
+        let tools = sessions.concerned(&Change::Tools);
+        assert!(tools.is_empty(), "nothing is negotiated in it");
+        sessions.find(legacy).unwrap().settle(new_session(None));
+        sessions.judge_on(Transport::Legacy, legacy, None, now);
+        assert_eq!(sessions.concerned(&Change::Tools), [legacy]);
+        assert_eq!(sessions.find(legacy).unwrap().version, Version::V2025_11_25);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod assembly;
 mod auth;
 mod extensions;
 mod features;
+mod legacy;
 mod ops;
 #[cfg(feature = "tls")]
 mod tls;
@@ -30,6 +31,7 @@ use crate::mcp::seal::{StateKey, StateKeys};
 use crate::mcp::version::Version;
 use crate::server::ServerHandle;
 use crate::workers::Workers;
+use legacy::LegacyPaths;
 use ops::Ops;
 
 /// Describes a server; [`bind`](Self::bind) makes it.
@@ -49,6 +51,7 @@ pub struct ServerBuilder {
     public_url: Option<PublicUrl>,
     bearer: Option<BearerAuth>,
     path: String,
+    legacy: LegacyPaths,
     versions: Vec<Version>,
     bind_policy: BindPolicy,
     states: Option<StateKeys>,
@@ -105,6 +108,7 @@ impl ServerBuilder {
             public_url: None,
             bearer: None,
             path: "/mcp".to_owned(),
+            legacy: LegacyPaths::default(),
             versions: Version::ALL.to_vec(),
             bind_policy: BindPolicy::Loopback,
             states: None,
@@ -191,13 +195,8 @@ impl ServerBuilder {
     /// The endpoint's path; `/mcp` unless set. With or without a trailing slash is the same.
     pub fn path(mut self, path: &str) -> Self {
         self.path = normal(path).to_owned();
-        let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'?' | b'#');
-        if self.path.starts_with('/') && self.path.bytes().all(plain) {
-            return self;
-        }
-        let reason = "it must begin with a slash and have neither spaces nor a query".to_owned();
-        let name = self.path.clone();
-        self.note(Err(BuildError::Invalid { kind: "path", name, reason }))
+        let checked = check_path(path);
+        self.note(checked)
     }
 
     /// The revisions to serve; all of them unless set.
@@ -265,6 +264,16 @@ impl ServerBuilder {
         }
         self
     }
+}
+
+/// What a path must look like that clients are to ask for.
+fn check_path(path: &str) -> Result<(), BuildError> {
+    let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'?' | b'#');
+    if path.starts_with('/') && path.bytes().all(plain) {
+        return Ok(());
+    }
+    let reason = "it must begin with a slash and have neither spaces nor a query".to_owned();
+    Err(BuildError::Invalid { kind: "path", name: path.to_owned(), reason })
 }
 
 impl fmt::Debug for ServerBuilder {

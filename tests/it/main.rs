@@ -12,6 +12,7 @@ mod exchange;
 mod features;
 mod handshake;
 mod http;
+mod legacy;
 mod limits;
 mod middleware;
 mod modern;

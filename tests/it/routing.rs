@@ -81,7 +81,7 @@ fn inv20_unknown_paths_are_a_definite_404() {
         ("GET", "/MCP"),
         ("GET", "//mcp"),
         ("GET", "/%6dcp"),
-        ("GET", "/sse"),
+        ("GET", "/messages/x"),
         ("GET", "/metrics"),
     ] {
         let response = scene.ask(client, &Request::new(method, target));

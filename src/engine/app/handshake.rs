@@ -7,7 +7,7 @@ use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::http::Status;
 use crate::mcp::model::{DiscoverResult, EmptyResult, InitializeResult, LogLevel};
-use crate::mcp::session::{NewSession, NoSession};
+use crate::mcp::session::{NewSession, NoSession, Transport};
 use crate::mcp::unsupported_version;
 use crate::mcp::version;
 use crate::rpc::{self, ErrorObject};
@@ -29,14 +29,17 @@ impl App {
             return Ok(desk.refuse(Status::BAD_REQUEST, &ask.id, &error));
         };
         let mut session = None;
-        if self.sessions && caller.session.is_none() {
-            let new = NewSession {
-                version,
-                capabilities: Some(Arc::from(capabilities.to_raw().to_owned())),
-                client_info: Some(Arc::from(client_info.to_raw().to_owned())),
-                log_level: crate::exchange::default_log_level(version),
-                principal: caller.principal.clone(),
-            };
+        let new = NewSession {
+            transport: Transport::Streamable,
+            version,
+            capabilities: Some(Arc::from(capabilities.to_raw().to_owned())),
+            client_info: Some(Arc::from(client_info.to_raw().to_owned())),
+            log_level: crate::exchange::default_log_level(version),
+            principal: caller.principal.clone(),
+        };
+        if let Some(known) = caller.session.and_then(|id| desk.sessions.find(id)) {
+            known.settle(new);
+        } else if self.sessions {
             match desk.sessions.open(new, desk.now) {
                 Ok(id) => session = Some(id),
                 // An answer without a session is better than none; calls will be refused.

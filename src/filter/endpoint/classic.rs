@@ -2,9 +2,10 @@
 
 use super::{
     Ask, Endpoint, GetStream, Inbound, Item, Note, Post, VersionField, Work, bad_request,
-    called_tool, check_framing, header,
+    called_tool, check_framing, deny, header, permit,
 };
 use crate::exchange::{Caller, Source};
+use crate::filter::bearer::Challenge;
 use crate::filter::{Cx, Response};
 use crate::http::{Doubled, Request, Status};
 use crate::key::{EventId, SessionId};
@@ -27,8 +28,8 @@ impl Endpoint {
             Some(mcp::Method::Discover) => self.stranger(post, Some(&ask.id), cx)?,
             _ => self.classic_caller(post, Some(&ask.id), cx)?,
         };
-        self.permit(&mut ask, caller.version, cx)
-            .map_err(|lacking| self.deny(Some(&ask.id), &lacking, cx))?;
+        permit(&mut ask, caller.version, cx)
+            .map_err(|lacking| deny(&self.challenge, Some(&ask.id), &lacking, cx))?;
         check_framing(&ask, post, cx)?;
         ask.known = ask.known.filter(|method| method.facts().classic);
         caller.progress_token = meta.progress_token.and_then(|token| token.0);
@@ -146,30 +147,16 @@ impl Endpoint {
     ) -> Result<Inbound<'r>, Response> {
         let refuse = |message| Err(bad_request(None, &ErrorObject::invalid_request(message)));
         if post.field.is_modern() || items.is_empty() {
-            return refuse("the body must be a single JSON-RPC message");
+            return refuse(NO_MESSAGE);
         }
         let caller = self.classic_caller(post, None, cx)?;
         if !caller.version.rules().batches {
-            return refuse("this revision does not allow batches; send one message per request");
+            return refuse(NO_BATCHES);
         }
         if !post.accepts.json {
             return Err(super::not_acceptable(None, "a batch is answered with application/json"));
         }
-        let mut items: Vec<Item<'r>> = items.into_iter().map(|item| batch_item(item, cx)).collect();
-        let handshake = |item: &Item<'_>| match item {
-            Item::Request(ask) => ask.known == Some(mcp::Method::Initialize),
-            _ => false,
-        };
-        if items.iter().any(handshake) {
-            return refuse("initialize must not be part of a batch");
-        }
-        for item in &mut items {
-            // None of it runs: a challenge is about the whole HTTP request.
-            if let Item::Request(ask) = item {
-                self.permit(ask, caller.version, cx)
-                    .map_err(|lacking| self.deny(None, &lacking, cx))?;
-            }
-        }
+        let items = batch_items(items, caller.version, &self.challenge, cx)?;
         Ok(Inbound { caller, work: Work::Batch(items) })
     }
 
@@ -237,7 +224,42 @@ fn unknown_session(id: Option<&Id>) -> Response {
     Response::rpc_error(Status::NOT_FOUND, id, &ErrorObject::invalid_request(message))
 }
 
-fn batch_item<'r>(message: Result<Message<'r>, Malformed>, cx: &Cx<'_>) -> Item<'r> {
+/// Why a body with several messages, or none, is refused.
+pub(in crate::filter) const NO_MESSAGE: &str = "the body must be a single JSON-RPC message";
+/// Why a body with several messages is refused of a classic client.
+pub(in crate::filter) const NO_BATCHES: &str =
+    "this revision does not allow batches; send one message per request";
+
+/// The members of a batch whose caller may do all they ask for.
+pub(in crate::filter) fn batch_items<'r>(
+    messages: Vec<Result<Message<'r>, Malformed>>,
+    version: Version,
+    challenge: &Challenge,
+    cx: &Cx<'_>,
+) -> Result<Vec<Item<'r>>, Response> {
+    let mut items: Vec<Item<'r>> =
+        messages.into_iter().map(|message| batch_item(message, cx)).collect();
+    let handshake = |item: &Item<'_>| match item {
+        Item::Request(ask) => ask.known == Some(mcp::Method::Initialize),
+        _ => false,
+    };
+    if items.iter().any(handshake) {
+        let message = "initialize must not be part of a batch";
+        return Err(bad_request(None, &ErrorObject::invalid_request(message)));
+    }
+    for item in &mut items {
+        // None of it runs: a challenge is about the whole HTTP request.
+        if let Item::Request(ask) = item {
+            permit(ask, version, cx).map_err(|lacking| deny(challenge, None, &lacking, cx))?;
+        }
+    }
+    Ok(items)
+}
+
+pub(in crate::filter) fn batch_item<'r>(
+    message: Result<Message<'r>, Malformed>,
+    cx: &Cx<'_>,
+) -> Item<'r> {
     match message {
         Err(bad) => Item::Refused(bad.id, bad.error),
         Ok(Message::Response(response)) => Item::Response(response),

@@ -4,8 +4,8 @@
 //! client and server may have decided by the field.
 
 use super::{
-    Ask, Endpoint, Inbound, Post, VersionField, Work, bad_request, check_framing, header,
-    unknown_method,
+    Ask, Endpoint, Inbound, Post, VersionField, Work, bad_request, check_framing, deny, header,
+    permit, unknown_method,
 };
 use crate::exchange::{Caller, Fragment};
 use crate::filter::{Cx, Response};
@@ -32,8 +32,8 @@ impl Endpoint {
         let claimed = required_meta(&meta).map_err(invalid)?;
         check_version_field(post.field, claimed).map_err(|error| bad_request(id, &error))?;
         let version = self.modern_version(claimed, id)?;
-        self.permit(&mut ask, version, cx)
-            .map_err(|lacking| self.deny(Some(&ask.id), &lacking, cx))?;
+        permit(&mut ask, version, cx)
+            .map_err(|lacking| deny(&self.challenge, Some(&ask.id), &lacking, cx))?;
         let id = Some(&ask.id);
         check_mirrors(post.request, &ask, cx).map_err(|error| bad_request(id, &error))?;
         ask.known = ask.known.filter(|method| method.facts().modern);

@@ -8,8 +8,9 @@ use crate::dispatcher::TlsSource;
 use crate::dispatcher::{self, BindPolicy, Dispatcher, Transport};
 use crate::engine::{Engine, Parts, register};
 use crate::error::BuildError;
-use crate::filter::bearer::{BearerGate, Challenge, Metadata, Protection};
+use crate::filter::bearer::{BearerGate, Metadata, Protection};
 use crate::filter::endpoint::Endpoint;
+use crate::filter::legacy::LegacyEndpoint;
 use crate::filter::routing::{ALIVE_PATHS, Action, READY_PATHS, Router};
 use crate::filter::security::Security;
 use crate::filter::{AccessLog, Chain};
@@ -116,7 +117,10 @@ impl ServerBuilder {
         let public_paths = self.public_paths(protection.as_ref());
         let open_paths = self.open_paths(&public_paths);
         let metadata = protection.as_ref().map(|protection| &protection.metadata);
-        let router = self.build_router(&paths, metadata);
+        let challenge = protection.as_ref().map(|protection| protection.challenge.clone());
+        let challenge = challenge.unwrap_or_default();
+        let legacy = self.settle_legacy(&paths, &challenge)?;
+        let router = self.build_router(&paths, legacy.as_ref(), metadata);
         // Whoever checks the credentials asks it, because it is about whose they are.
         let mut rate = self.ops.rate.take();
         chain.push(Security {
@@ -128,9 +132,7 @@ impl ServerBuilder {
             public_paths,
             methods: router.served(),
         });
-        let mut challenge = Challenge::default();
         if let Some(protection) = protection {
-            challenge = protection.challenge.clone();
             let tokens_max = self.limits.tokens_max;
             let mailbox = self.mailbox.clone();
             chain.push(BearerGate::new(protection, open_paths, tokens_max, rate, mailbox));
@@ -143,6 +145,7 @@ impl ServerBuilder {
             json_depth_max: self.limits.json_depth_max,
             http10: self.http10,
             challenge,
+            legacy,
         });
         Ok(chain)
     }
@@ -162,7 +165,12 @@ impl ServerBuilder {
     }
 
     /// The library's own routes, then the user's, which win.
-    fn build_router(&mut self, paths: &[String], metadata: Option<&Metadata>) -> Router {
+    fn build_router(
+        &mut self,
+        paths: &[String],
+        legacy: Option<&LegacyEndpoint>,
+        metadata: Option<&Metadata>,
+    ) -> Router {
         let mut router = Router::default();
         router.add_probes();
         if let Some(metadata) = metadata {
@@ -176,6 +184,10 @@ impl ServerBuilder {
         for path in paths.iter().filter(|_| sessions) {
             router.add(Method::Get, path, Action::PassClassic);
             router.add(Method::Delete, path, Action::PassClassic);
+        }
+        if let Some(legacy) = legacy {
+            router.add(Method::Get, &legacy.stream_path, Action::Pass);
+            router.add(Method::Post, &legacy.messages_path, Action::Pass);
         }
         router.adopt(std::mem::take(&mut self.router));
         router

@@ -23,6 +23,8 @@ pub(crate) enum Block {
     Primer { id: String, retry: u64 },
     /// A comment.
     Comment(String),
+    /// Where a client of the legacy transport is to post.
+    Endpoint(String),
 }
 
 impl Block {
@@ -251,6 +253,9 @@ fn parse_block(text: &str) -> Block {
     }
     if let Some(primer) = parse_primer(text) {
         return primer;
+    }
+    if let Some(rest) = text.strip_prefix("event: endpoint\ndata: ") {
+        return Block::Endpoint(rest.trim_end().to_owned());
     }
     let mut found = None;
     let mut decoder = SseDecoder::new(text.len() + 1);

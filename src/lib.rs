@@ -62,8 +62,10 @@
 //! A tool whose handler may block is added by [`tool_blocking`](ServerBuilder::tool_blocking), one
 //! that answers later by [`tool_deferred`](ServerBuilder::tool_deferred). Resources, prompts and
 //! completions have the same three kinds of handlers. What every call knows of its caller, and how
-//! it reports progress, is in [`RequestContext`]. What may be bounded is in [`Limits`] and
-//! [`Timeouts`], what lies around the endpoint in [`filter`].
+//! it reports progress, is in [`RequestContext`]. Clients that only speak the transport of revision
+//! 2024-11-05 are served on [paths of their own](ServerBuilder::legacy_paths), `/sse` unless set.
+//! What may be bounded is in [`Limits`] and [`Timeouts`], what lies around the endpoint in
+//! [`filter`].
 //!
 //! # A server without sockets
 //!

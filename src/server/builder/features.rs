@@ -38,7 +38,7 @@ impl ServerBuilder {
     }
 
     /// Adds a tool whose handler may block: it runs on one of a few worker threads, see
-    /// [`Limits::blocking_threads`].
+    /// [`Limits::blocking_threads`](crate::Limits::blocking_threads).
     pub fn tool_blocking<F, R>(self, tool: Tool, handler: F) -> Self
     where
         F: for<'c> Fn(&'c mut ToolCall<'static>) -> Result<R, CallError> + Send + Sync + 'static,

@@ -129,7 +129,7 @@ mod workers;
 pub use dispatcher::Tls;
 pub use engine::app::Middleware;
 pub use engine::handler::{CallError, CompleteCall, PromptCall, ResourceCall, ToolCall};
-pub use engine::{AfterFlush, CloseReason, Conn, Engine};
+pub use engine::{AfterFlush, CloseReason, Conn, Engine, Gauges};
 pub use error::{BuildError, Error};
 pub use exchange::{
     Accepts, AskError, Flowing, MethodCall, Pause, RequestContext, Responder, Resumable,

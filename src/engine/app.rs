@@ -320,6 +320,12 @@ impl App {
         self.leave(watch.visit, ending, now);
     }
 
+    /// How many tools are not called for now.
+    pub(crate) fn breakers_open(&self, now: Instant) -> usize {
+        let circuits = self.tools.values().filter_map(|code| code.circuit.as_ref());
+        circuits.filter(|circuit| circuit.is_open(now)).count()
+    }
+
     /// A result for this caller, serialized into the desk's body.
     fn answer<R: Outcome>(
         &self,

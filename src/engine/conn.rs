@@ -161,6 +161,37 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// Every reason, in their order.
+    pub const ALL: [Self; 10] = [
+        Self::PeerClosed,
+        Self::TransportFailed,
+        Self::AnsweredAndClosed,
+        Self::Idle,
+        Self::HandshakeTooSlow,
+        Self::RequestTooSlow,
+        Self::ReaderTooSlow,
+        Self::GateOverflow,
+        Self::TakenOver,
+        Self::Shutdown,
+    ];
+
+    /// The reason as an identifier, for counters.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PeerClosed => "peer_closed",
+            Self::TransportFailed => "transport_failed",
+            Self::AnsweredAndClosed => "answered_and_closed",
+            Self::Idle => "idle",
+            Self::HandshakeTooSlow => "handshake_too_slow",
+            Self::RequestTooSlow => "request_too_slow",
+            Self::ReaderTooSlow => "reader_too_slow",
+            Self::GateOverflow => "gate_overflow",
+            Self::TakenOver => "taken_over",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
     /// One line for the log.
     #[must_use]
     pub fn explain(self) -> &'static str {
@@ -178,3 +209,6 @@ impl CloseReason {
         }
     }
 }
+
+// The list of all reasons has the last one where it belongs, so none is missing.
+const _: () = assert!(CloseReason::Shutdown as usize + 1 == CloseReason::ALL.len());

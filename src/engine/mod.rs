@@ -40,6 +40,7 @@ use slab::Slab;
 
 pub(crate) use conn::{Clock, Phase};
 pub use conn::{CloseReason, Conn};
+pub use gauges::Gauges;
 
 use crate::buf::ByteQueue;
 use crate::exchange::{Asks, DetachedStore, ExchangeRegistry, Fate, Mail};
@@ -56,6 +57,7 @@ use crate::timers::Timers;
 use announce::Announced;
 use app::App;
 use asking::Asking;
+use gauges::Tally;
 use pool::Pool;
 
 /// A whole MCP server without sockets and without a clock.
@@ -108,6 +110,7 @@ pub struct Engine<T> {
     /// Input and output held by all connections when last counted.
     buffered: usize,
     shutdown_at: Option<Instant>,
+    tally: Tally,
 }
 
 /// What a timer entry is about. The owner of the deadline decides whether it still holds.
@@ -186,6 +189,7 @@ impl<T> Engine<T> {
             http10,
             buffered: 0,
             shutdown_at: None,
+            tally: Tally::default(),
         }
     }
 
@@ -223,8 +227,10 @@ impl<T> Engine<T> {
     /// shutting down.
     pub fn connect(&mut self, io: T, peer: Option<SocketAddr>, now: Instant) -> Result<ConnKey, T> {
         if self.conns.len() >= self.limits.conns_max || self.health == Health::Draining {
+            self.tally.turned_away += 1;
             return Err(io);
         }
+        self.tally.accepted += 1;
         self.generations = self.generations.wrapping_add(1);
         let index = self.conns.insert(Conn::new(io, self.generations, peer));
         let key = ConnKey::new(index, self.generations);
@@ -349,6 +355,7 @@ impl<T> Engine<T> {
         conn.output = ByteQueue::new();
         let busy = conn.busy.take();
         self.dead.push(key);
+        self.tally.close(why);
         if let Some(id) = busy {
             let session = self.exchanges.find(id).and_then(|exchange| exchange.session);
             match self.exchanges.disconnect(id) {

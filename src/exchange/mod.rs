@@ -120,6 +120,14 @@ pub(crate) enum Seat {
     Working,
 }
 
+/// How many requests have which seat.
+#[derive(Debug, Default)]
+pub(crate) struct Seats {
+    pub(crate) attached: usize,
+    pub(crate) working: usize,
+    pub(crate) part: usize,
+}
+
 /// What the response has been committed to by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
@@ -293,6 +301,20 @@ impl ExchangeRegistry {
 
     pub(crate) fn len(&self) -> usize {
         self.live.len()
+    }
+
+    /// How many requests have which seat; streams that nobody's answer waits for are not counted.
+    pub(crate) fn seats(&self) -> Seats {
+        let mut seats = Seats::default();
+        for open in self.live.values() {
+            match (&open.purpose, open.seat) {
+                (Purpose::Stream | Purpose::Listen(_), _) => {}
+                (_, Seat::Attached(_)) => seats.attached += 1,
+                (_, Seat::Working) => seats.working += 1,
+                (_, Seat::Part(_)) => seats.part += 1,
+            }
+        }
+        seats
     }
 }
 

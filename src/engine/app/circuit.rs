@@ -55,6 +55,11 @@ impl Circuit {
         Ok(Pass(self.epoch))
     }
 
+    /// Whether the next call would have to wait.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        self.open_until.is_some_and(|until| now < until)
+    }
+
     /// What a caller is told that has to wait. A model can act upon it, so it is the tool's result.
     pub(crate) fn refusal(&self, wait: Duration) -> CallToolResult {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

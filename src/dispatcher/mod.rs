@@ -161,6 +161,10 @@ impl Dispatcher {
             self.flush(engine, key);
         }
         self.reap(engine);
+        if engine.measures_turns() {
+            let now = read_clock();
+            engine.record_turn(now.saturating_duration_since(self.now), now);
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::streams::milliseconds;
 use super::{Engine, Phase};
 use crate::exchange::{Batch, Exchange, Purpose, Recorded};
 use crate::filter::endpoint::GetStream;
-use crate::filter::{Chain, Cx, Facts, Filter, Response};
+use crate::filter::{Chain, Cx, Facts, Filter, Report, Response};
 use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
 use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
@@ -21,6 +21,8 @@ use crate::rpc;
 pub(crate) enum Answer {
     /// A response that is complete in itself.
     Whole(Response),
+    /// A page about the server, which is yet to be filled in.
+    Report(Report),
     /// JSON-RPC, serialized into the engine's scratch buffer.
     Rpc(RpcAnswer),
     /// A handler took the request away and owes the answer.
@@ -87,6 +89,10 @@ impl<T> Engine<T> {
     pub(super) fn settle(&mut self, key: ConnKey, reply: Reply, answer: Answer, now: Instant) {
         match answer {
             Answer::Whole(response) => self.answer_now(key, reply, response, now),
+            Answer::Report(report) => {
+                let page = self.report(report, now);
+                self.answer_now(key, reply, page, now);
+            }
             Answer::Rpc(answer) => self.answer_rpc(key, reply, &answer, now),
             Answer::Pending { id, stream_now } => {
                 if let Some(conn) = self.conn(key) {

@@ -6,6 +6,8 @@ mod features;
 mod handshake;
 mod legacy;
 mod listing;
+#[cfg(feature = "metrics")]
+pub(crate) mod meter;
 mod need;
 mod run;
 mod subscribe;

@@ -15,9 +15,14 @@ pub(crate) struct Tally {
     pub(super) turned_away: u64,
     closed: [u64; CloseReason::ALL.len()],
     turns: Turns,
+    measures_turns: bool,
 }
 
 impl Tally {
+    pub(super) fn new(measures_turns: bool) -> Self {
+        Self { measures_turns, ..Self::default() }
+    }
+
     pub(super) fn close(&mut self, reason: CloseReason) {
         self.closed[reason as usize] += 1;
     }
@@ -85,6 +90,8 @@ pub struct Gauges {
     pub exchanges_working: usize,
     /// Requests that are a part of a batch and wait for its other parts, or the others for them.
     pub exchanges_part: usize,
+    /// Requests that were answered with a task and are worked on.
+    pub exchanges_task: usize,
     /// Event streams that are open on connections, of whatever kind.
     pub streams_open: usize,
     /// Requests to clients that wait for their answer.
@@ -113,7 +120,7 @@ impl<T> Engine<T> {
     #[must_use]
     pub fn gauges(&self, now: Instant) -> Gauges {
         let tally = &self.tally;
-        let Seats { attached, working, part } = self.exchanges.seats();
+        let Seats { attached, working, part, task } = self.exchanges.seats();
         let uptime = self.started.map(|started| now.saturating_duration_since(started));
         Gauges {
             uptime: uptime.unwrap_or_default(),
@@ -124,6 +131,7 @@ impl<T> Engine<T> {
             exchanges_attached: attached,
             exchanges_working: working,
             exchanges_part: part,
+            exchanges_task: task,
             streams_open: self.conns.iter().filter(|(_, conn)| conn.stream.is_some()).count(),
             asks: self.asks(),
             subscriptions: self.subscriptions(),
@@ -135,6 +143,13 @@ impl<T> Engine<T> {
             breakers_open: self.app.breakers_open(now),
             longest_turn: tally.turns.longest(now),
         }
+    }
+
+    /// Whether anybody will be shown how long turns take; if not,
+    /// [`record_turn`](Self::record_turn) is not worth a look at the clock.
+    #[must_use]
+    pub fn measures_turns(&self) -> bool {
+        self.tally.measures_turns
     }
 
     /// Says how long a turn took, for [`Gauges::longest_turn`]. For whoever drives the engine and

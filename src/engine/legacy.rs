@@ -128,8 +128,8 @@ impl<T> Engine<T> {
                 self.on_need(id, paused, need, now);
             }
             Answer::Pending { .. } => {}
-            Answer::Stream(_) | Answer::Listen { .. } | Answer::Legacy(_) => {
-                debug_assert!(false, "no message of this transport opens a stream");
+            Answer::Stream(_) | Answer::Listen { .. } | Answer::Legacy(_) | Answer::Report(_) => {
+                debug_assert!(false, "no message of this transport opens a stream or a page");
             }
         }
     }

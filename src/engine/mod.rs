@@ -26,6 +26,7 @@ mod legacy;
 mod mail;
 mod pool;
 pub(crate) mod register;
+mod report;
 mod secure;
 mod serve;
 pub(crate) mod streams;
@@ -135,6 +136,7 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     pub(crate) http10: Http10Streams,
+    pub(crate) measures_turns: bool,
 }
 
 /// What the shell does with a connection once its output is written.
@@ -149,7 +151,8 @@ pub enum AfterFlush {
 
 impl<T> Engine<T> {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { app, catalog, chain, mailbox, limits, timeouts, http10 } = parts;
+        let Parts { app, catalog, chain, mailbox, limits, timeouts, http10, measures_turns } =
+            parts;
         Self {
             conns: Slab::new(),
             generations: 0,
@@ -189,7 +192,7 @@ impl<T> Engine<T> {
             http10,
             buffered: 0,
             shutdown_at: None,
-            tally: Tally::default(),
+            tally: Tally::new(measures_turns),
         }
     }
 

@@ -229,6 +229,7 @@ impl<T> Engine<T> {
         let answer = match flow {
             Flow::Next => Answer::Whole(Response::plain_error(Status::NOT_FOUND)),
             Flow::Reply(response) => Answer::Whole(response),
+            Flow::Report(report) => Answer::Report(report),
             Flow::Dispatch(inbound) => {
                 let Inbound { caller, work } = inbound;
                 let mut desk = Desk {

@@ -126,6 +126,7 @@ pub(crate) struct Seats {
     pub(crate) attached: usize,
     pub(crate) working: usize,
     pub(crate) part: usize,
+    pub(crate) task: usize,
 }
 
 /// What the response has been committed to by its first byte.
@@ -308,8 +309,9 @@ impl ExchangeRegistry {
         let mut seats = Seats::default();
         for open in self.live.values() {
             match (&open.purpose, open.seat) {
-                (Purpose::Stream | Purpose::Listen(_), _) => {}
-                (_, Seat::Attached(_)) => seats.attached += 1,
+                (Purpose::Stream | Purpose::Listen(_) | Purpose::Legacy { .. }, _) => {}
+                (_, Seat::Attached(_) | Seat::Through(_)) => seats.attached += 1,
+                (_, Seat::Task(_)) => seats.task += 1,
                 (_, Seat::Working) => seats.working += 1,
                 (_, Seat::Part(_)) => seats.part += 1,
             }

@@ -29,6 +29,7 @@ pub(crate) struct Pass(pub(crate) u32);
 /// A request between its beginning and its end.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
+    /// None for one that the protocol does not have.
     pub(crate) method: Option<mcp::Method>,
     pub(crate) began: Instant,
     /// How many of the middlewares have let it pass.

@@ -8,11 +8,14 @@
 mod access;
 pub mod bearer;
 mod composite;
+#[cfg(feature = "metrics")]
+mod count;
 pub(crate) mod endpoint;
 mod hold;
 pub(crate) mod legacy;
 mod peer;
 mod rate;
+mod report;
 mod response;
 pub(crate) mod routing;
 pub mod security;
@@ -25,8 +28,11 @@ pub use access::AccessLog;
 pub use composite::Chain;
 pub use peer::{CertificateName, ClientCertificate};
 pub use rate::RateLimit;
+pub use report::Report;
 pub use response::Response;
 
+#[cfg(feature = "metrics")]
+pub(crate) use count::{StatusCount, Statuses};
 pub(crate) use endpoint::Inbound;
 pub(crate) use hold::Hold;
 pub(crate) use peer::Peer;
@@ -66,6 +72,8 @@ pub enum Flow<'r> {
     Next,
     /// Answer with this; no later filter sees the request.
     Reply(Response),
+    /// Answer with this page about the server.
+    Report(Report),
     /// Hand these messages to the application. Made by the MCP endpoint only.
     Dispatch(Inbound<'r>),
 }

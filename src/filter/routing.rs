@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::endpoint::names_modern_revision;
-use super::{Cx, Filter, Flow, Health, Refusal, Response, normal};
+use super::{Cx, Filter, Flow, Health, Refusal, Report, Response, normal};
 use crate::http::{Method, Request, ResponseHead, Status};
 
 /// Answers what has a route of its own, turns away what has none, and lets the rest pass.
@@ -26,6 +26,8 @@ pub(crate) type RouteHandler = Box<dyn FnMut(&Request<'_>, &mut Cx<'_>) -> Respo
 pub(crate) enum Action {
     /// Run this and answer with what it returns.
     Handle(RouteHandler),
+    /// Answer with this page about the server.
+    Report(Report),
     /// A later filter serves it.
     Pass,
     /// A later filter serves it for callers of the classic era; to others it does not exist.
@@ -55,6 +57,15 @@ impl Router {
             }
             for path in READY_PATHS {
                 self.add(method, path, Action::Handle(Box::new(|_, cx| ready(cx.health))));
+            }
+        }
+    }
+
+    /// Routes of the pages about the server.
+    pub(crate) fn add_reports(&mut self, reports: &[Report]) {
+        for report in reports {
+            for method in [Method::Get, Method::Head] {
+                self.add(method, report.path(), Action::Report(*report));
             }
         }
     }
@@ -103,7 +114,7 @@ impl Router {
         }
         let modern = names_modern_revision(request);
         let serves = |route: &Route| match route.action {
-            Action::Handle(_) | Action::Pass => true,
+            Action::Handle(_) | Action::Report(_) | Action::Pass => true,
             Action::PassClassic => !modern,
         };
         if let Some(index) = self.routes.iter().position(|route| ours(route) && serves(route)) {
@@ -137,6 +148,7 @@ impl Filter for Router {
         let route = cx.passage.route.and_then(|index| self.routes.get_mut(index));
         match route.map(|route| &mut route.action) {
             Some(Action::Handle(handler)) => Flow::Reply(handler(request, cx)),
+            Some(Action::Report(report)) => Flow::Report(*report),
             Some(Action::Pass | Action::PassClassic) | None => Flow::Next,
         }
     }

@@ -14,10 +14,13 @@ mod handshake;
 mod http;
 mod legacy;
 mod limits;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod middleware;
 mod modern;
 mod ops;
 mod rate;
+mod reports;
 mod routing;
 mod rpc;
 mod security;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "metrics")]
+use super::meter::Meter;
 use super::{App, Desk, Made};
 use crate::exchange::{Caller, MethodCall, Trace, Visit};
 use crate::filter::endpoint::Ask;
@@ -73,6 +75,9 @@ pub trait Middleware {
 #[derive(Default)]
 pub(crate) struct Around {
     layers: Vec<Box<dyn Middleware>>,
+    /// Some if requests are counted.
+    #[cfg(feature = "metrics")]
+    meter: Option<Box<Meter>>,
     /// Requests so far.
     serial: u64,
 }
@@ -81,6 +86,16 @@ impl Around {
     /// Adds a middleware inside of those that are here.
     pub(crate) fn push(&mut self, middleware: Box<dyn Middleware>) {
         self.layers.push(middleware);
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn count_by(&mut self, meter: Meter) {
+        self.meter = Some(Box::new(meter));
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn meter(&self) -> Option<&Meter> {
+        self.meter.as_deref()
     }
 
     /// Lets a request in, unless a middleware refuses it.
@@ -101,7 +116,7 @@ impl Around {
                 Ok(Ok(())) => visit.passed += 1,
                 Ok(Err(error)) => return Err(self.turn_away(&visit, error, now)),
                 Err(_) => {
-                    log::error!("a middleware panicked over a request");
+                    log::error!("a middleware panicked over a call of {:?}", visit.method);
                     return Err(self.turn_away(&visit, ErrorObject::internal(), now));
                 }
             }
@@ -114,13 +129,17 @@ impl Around {
         error
     }
 
-    /// Tells those who let a request in how it ended, from the inside out.
+    /// Counts a request that has ended, and tells those who let it in, from the inside out.
     fn leave(&mut self, visit: &Visit<'_>, ending: Ending, now: Instant) {
-        let Some(call) = &visit.call else { return };
         let took = now.saturating_duration_since(visit.began);
+        #[cfg(feature = "metrics")]
+        if let Some(meter) = &mut self.meter {
+            meter.note(visit.method, ending, took);
+        }
+        let Some(call) = &visit.call else { return };
         for layer in self.layers[..visit.passed].iter_mut().rev() {
             if guarded(|| layer.after(call, ending, took)).is_err() {
-                log::error!("a middleware panicked over the end of a request");
+                log::error!("a middleware panicked after a call of {:?}", visit.method);
             }
         }
     }

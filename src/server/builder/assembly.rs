@@ -101,6 +101,7 @@ impl ServerBuilder {
             limits: self.limits,
             timeouts: self.timeouts,
             http10: self.http10,
+            measures_turns: self.ops.measures_turns(),
         }))
     }
 
@@ -108,6 +109,8 @@ impl ServerBuilder {
         let protection = self.settle_bearer_auth()?;
         let paths = vec![self.path.clone(), RPC_ALIAS.to_owned()];
         let mut chain = Chain::new();
+        #[cfg(feature = "metrics")]
+        self.install_meter(&mut chain);
         if self.ops.access_log {
             chain.push(AccessLog::new());
         }
@@ -156,12 +159,14 @@ impl ServerBuilder {
         paths.iter().filter(|path| !self.router.has(path)).cloned().collect()
     }
 
-    /// Paths that are answered without credentials: these and the probes, unless the user replaced
-    /// them.
+    /// Paths that are answered without credentials: these, the probes, and the pages about the
+    /// server if they are for everybody, unless the user replaced them.
     fn open_paths(&self, public_paths: &[String]) -> Vec<String> {
+        let reports = self.ops.reports.iter().filter(|_| self.ops.open_reports);
         let probes = ALIVE_PATHS.into_iter().chain(READY_PATHS);
-        let probes = probes.filter(|path| !self.router.has(path)).map(str::to_owned);
-        probes.chain(public_paths.iter().cloned()).collect()
+        let ours = probes.chain(reports.map(|report| report.path()));
+        let ours = ours.filter(|path| !self.router.has(path)).map(str::to_owned);
+        ours.chain(public_paths.iter().cloned()).collect()
     }
 
     /// The library's own routes, then the user's, which win.
@@ -173,6 +178,7 @@ impl ServerBuilder {
     ) -> Router {
         let mut router = Router::default();
         router.add_probes();
+        router.add_reports(&self.ops.reports);
         if let Some(metadata) = metadata {
             metadata.add_routes(&mut router);
         }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::body::Body;
 use super::handler::Paused;
 use super::legacy::LegacyAnswer;
 use super::streams::milliseconds;
@@ -23,7 +24,7 @@ pub(crate) enum Answer {
     Whole(Response),
     /// A page about the server, which is yet to be filled in.
     Report(Report),
-    /// JSON-RPC, serialized into the engine's scratch buffer.
+    /// JSON-RPC, in the engine's scratch body.
     Rpc(RpcAnswer),
     /// A handler took the request away and owes the answer.
     Pending { id: ExchangeId, stream_now: bool },
@@ -139,7 +140,7 @@ impl<T> Engine<T> {
         for (name, value) in &fields {
             head.field(name, value);
         }
-        self.write_unary(key, reply, &head, content_type.as_deref(), &body);
+        self.write_unary(key, reply, &head, content_type.as_deref(), [&body, &[]]);
         self.return_head(key, head);
     }
 
@@ -156,25 +157,24 @@ impl<T> Engine<T> {
     }
 
     fn answer_rpc(&mut self, key: ConnKey, reply: Reply, answer: &RpcAnswer, now: Instant) {
-        let body = std::mem::take(&mut self.scratch);
+        let mut body = std::mem::take(&mut self.scratch);
         let mut head = self.begin_head(key, answer.status, now);
         if let Some(session) = answer.session {
             head.field(crate::filter::endpoint::header::SESSION_ID, session.as_str());
         }
         if answer.stream_only || !answer.said.is_empty() {
             let id = self.open_short_record(answer.record);
-            self.write_short_stream(key, reply, &head, id, &answer.said, Some(&body), now);
+            self.write_short_stream(key, reply, &head, id, &answer.said, Some(body.whole()), now);
         } else {
-            self.write_unary(key, reply, &head, Some(JSON), &body);
+            self.write_unary(key, reply, &head, Some(JSON), body.parts());
         }
         self.return_head(key, head);
         self.return_scratch(body);
     }
 
-    pub(super) fn return_scratch(&mut self, scratch: Vec<u8>) {
+    pub(super) fn return_scratch(&mut self, mut scratch: Body) {
+        scratch.clear(SCRATCH_KEPT_BYTES);
         self.scratch = scratch;
-        self.scratch.clear();
-        self.scratch.shrink_to(SCRATCH_KEPT_BYTES);
     }
 
     /// The head that the filters have prepared for the request in hand, after they saw its status.
@@ -218,7 +218,7 @@ impl<T> Engine<T> {
         reply: Reply,
         head: &ResponseHead,
         content_type: Option<&str>,
-        body: &[u8],
+        body: [&[u8]; 2],
     ) {
         self.pool_output(key);
         let reply = self.closing_in_shutdown(reply);
@@ -227,8 +227,12 @@ impl<T> Engine<T> {
             return;
         };
         let mut writer = ResponseWriter::new(reply);
-        let written = writer.unary(&mut conn.output, head, content_type, body, date);
-        debug_assert!(written.is_ok(), "a fresh writer takes one response");
+        let length = body.iter().map(|part| part.len()).sum();
+        let wanted = writer.unary_head(&mut conn.output, head, content_type, length, date);
+        debug_assert!(wanted.is_ok(), "a fresh writer takes one response");
+        if wanted.is_ok_and(|wanted| wanted > 0) {
+            body.iter().for_each(|part| conn.output.push(part));
+        }
         self.end_response(key, writer.after_reply());
     }
 
@@ -318,7 +322,7 @@ impl<T> Engine<T> {
             None => {
                 let status = status_of(exchange.version, ending);
                 let head = self.exchange_head(key, exchange, status, now);
-                self.write_unary(key, exchange.reply, &head, Some(JSON), message);
+                self.write_unary(key, exchange.reply, &head, Some(JSON), [message, &[]]);
             }
         }
         self.gate_opened(key, now);
@@ -344,7 +348,7 @@ impl<T> Engine<T> {
             self.write_short_stream(key, exchange.reply, &head, None, &[], None, now);
         } else {
             let head = self.exchange_head(key, exchange, Status::ACCEPTED, now);
-            self.write_unary(key, exchange.reply, &head, None, &[]);
+            self.write_unary(key, exchange.reply, &head, None, [&[], &[]]);
         }
         self.gate_opened(key, now);
     }

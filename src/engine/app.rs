@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::answer::{Answer, Asked, RpcAnswer, join, status_of};
+use super::body::Body;
 use super::handler::{Completions, Handler, Kind, Paused, Prompts, Resources, Tools};
 use crate::exchange::{
     Batch, Busy, Caller, ClientResponse, Committed, Exchange, ExchangeRegistry, Flags, Mail,
@@ -118,7 +119,7 @@ pub(crate) struct Desk<'d> {
     pub(crate) mailbox: &'d Mailbox<Mail>,
     pub(crate) limits: &'d Limits,
     /// Where an answer is serialized.
-    pub(crate) body: &'d mut Vec<u8>,
+    pub(crate) body: &'d mut Body,
 }
 
 /// What one POST came to.
@@ -187,7 +188,7 @@ impl App {
         let record = record.map(|session| (session, version));
         let stream_only = !caller.accepts.json;
         let stream_now = !version.is_modern() && must_stream(&ask, desk.catalog);
-        desk.body.clear();
+        desk.body.anew();
         if ask.known == Some(Method::SubscriptionsListen) {
             return self.listen_around(&caller, &ask, desk);
         }
@@ -259,9 +260,8 @@ impl App {
             match item {
                 Item::Request(ask) => self.batch_ask(caller, ask, &mut batch, desk),
                 Item::Refused(id, error) => {
-                    desk.body.clear();
-                    encode::write_error(desk.body, id.as_ref(), &error);
-                    batch.answers.push(desk.body.clone());
+                    encode::write_error(desk.body.anew(), id.as_ref(), &error);
+                    batch.answers.push(desk.body.whole().to_vec());
                 }
                 Item::Notification(note) => cancelled.extend(self.note(caller, &note, desk)),
                 Item::Response(response) => responses.push(response.into()),
@@ -287,7 +287,7 @@ impl App {
         batch: &mut Batch,
         desk: &mut Desk<'_>,
     ) {
-        desk.body.clear();
+        desk.body.anew();
         // Progress would need a stream of its own; the batch is answered in one piece.
         let caller = Caller { progress_token: None, log_level: None, ..caller.clone() };
         let call = ask.id.clone();
@@ -296,9 +296,11 @@ impl App {
             Made::Asking { id, .. } => {
                 desk.exchanges.cancel(id);
                 desk.fail(&call, &ErrorObject::internal());
-                batch.answers.push(desk.body.clone());
+                batch.answers.push(desk.body.whole().to_vec());
             }
-            Made::Answered { .. } | Made::Refused(_) => batch.answers.push(desk.body.clone()),
+            Made::Answered { .. } | Made::Refused(_) => {
+                batch.answers.push(desk.body.whole().to_vec())
+            }
         }
     }
 
@@ -346,11 +348,11 @@ impl Identity {
         caller: &Caller<'_>,
         id: &Id,
         result: &R,
-        body: &mut Vec<u8>,
+        body: &mut Body,
     ) -> Made {
         let stamped = Stamped::new(result, caller.version, &self.stamp).cache(self.cache);
         let stamped = if R::CACHEABLE { stamped } else { Stamped { cache: None, ..stamped } };
-        let ending = write_result(body, id, &stamped);
+        let ending = write_result(body.anew(), id, &stamped);
         Made::Answered { ending, said: Vec::new(), session: None }
     }
 }
@@ -367,8 +369,7 @@ fn write_result<R: Outcome>(body: &mut Vec<u8>, id: &Id, stamped: &Stamped<'_, R
 impl Desk<'_> {
     /// An error, serialized into the body.
     pub(crate) fn fail(&mut self, id: &Id, error: &ErrorObject) -> Made {
-        self.body.clear();
-        encode::write_error(self.body, Some(id), error);
+        encode::write_error(self.body.anew(), Some(id), error);
         Made::Answered { ending: Ending::Error(error.code), said: Vec::new(), session: None }
     }
 

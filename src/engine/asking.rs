@@ -255,7 +255,7 @@ impl<T> Engine<T> {
             body: scratch,
         };
         let made = app.run_again(*paused, &mut desk);
-        let body = std::mem::take(&mut self.scratch);
+        let body = std::mem::take(&mut self.scratch).into_whole();
         match made {
             Made::Answered { ending, said, .. } => {
                 for message in said {

@@ -113,11 +113,11 @@ impl<T> Engine<T> {
         match answer {
             Answer::Whole(response) => self.answer_through(stream, &response.body, now),
             Answer::Rpc(answer) => {
-                let body = std::mem::take(&mut self.scratch);
+                let mut body = std::mem::take(&mut self.scratch);
                 for message in answer.said {
                     self.say(stream, &message, now);
                 }
-                self.answer_through(stream, &body, now);
+                self.answer_through(stream, body.whole(), now);
                 self.return_scratch(body);
             }
             Answer::Asking(asked) => {

@@ -16,6 +16,7 @@ mod announce;
 mod answer;
 pub(crate) mod app;
 pub(crate) mod asking;
+mod body;
 mod clocks;
 pub(crate) mod command;
 mod conn;
@@ -58,6 +59,7 @@ use crate::timers::Timers;
 use announce::Announced;
 use app::App;
 use asking::Asking;
+use body::Body;
 use gauges::Tally;
 use pool::Pool;
 
@@ -99,7 +101,7 @@ pub struct Engine<T> {
     dead: Vec<ConnKey>,
     pool: Pool,
     /// Where an answer is serialized before its length is known.
-    scratch: Vec<u8>,
+    scratch: Body,
     mail: Vec<Mail>,
     date: Date,
     unix_secs: Option<u64>,
@@ -181,7 +183,7 @@ impl<T> Engine<T> {
             ready: Vec::new(),
             dead: Vec::new(),
             pool: Pool::default(),
-            scratch: Vec::new(),
+            scratch: Body::default(),
             mail: Vec::new(),
             date: Date::unknown(),
             unix_secs: None,

@@ -11,8 +11,7 @@ use super::{ErrorObject, Id, json};
 /// Whoever waits under this id is answered either way.
 pub fn write_result(out: &mut Vec<u8>, id: &Id, result: &impl Serialize) -> bool {
     let start = out.len();
-    open(out, Some(id));
-    out.extend_from_slice(b",\"result\":");
+    open_result(out, id);
     let is_written = write_json(out, result);
     if is_written {
         out.push(b'}');
@@ -25,11 +24,19 @@ pub fn write_result(out: &mut Vec<u8>, id: &Id, result: &impl Serialize) -> bool
 
 /// Writes the response whose result is JSON already.
 pub fn write_result_raw(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
+    open_result(out, id);
+    out.extend_from_slice(result);
+    out.extend_from_slice(RESULT_END);
+}
+
+/// Writes a response as far as its result, behind which is to come [`RESULT_END`].
+pub fn open_result(out: &mut Vec<u8>, id: &Id) {
     open(out, Some(id));
     out.extend_from_slice(b",\"result\":");
-    out.extend_from_slice(result);
-    out.push(b'}');
 }
+
+/// What ends a response behind its result.
+pub const RESULT_END: &[u8] = b"}";
 
 /// Writes an error response; the id member is left out when there is none, never null.
 pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &ErrorObject) {

@@ -42,8 +42,7 @@ impl App {
                     accepted()
                 }
                 Item::Refused(id, error) => {
-                    desk.body.clear();
-                    encode::write_error(desk.body, id.as_ref(), &error);
+                    encode::write_error(desk.body.anew(), id.as_ref(), &error);
                     Answer::Rpc(RpcAnswer::plain(Status::OK))
                 }
             },

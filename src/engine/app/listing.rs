@@ -1,8 +1,10 @@
 //! Listings: pages in the order of registration, rendered once per revision.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{App, Desk, Made};
+use crate::engine::body::Body;
 use crate::exchange::Caller;
 use crate::filter::endpoint::Ask;
 use crate::key::Hasher;
@@ -17,7 +19,8 @@ use crate::rpc::{ErrorObject, encode, json};
 /// change only when the catalog does.
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
-    first: HashMap<(&'static str, Version), (u64, Vec<u8>), Hasher>,
+    /// Each with the revision of its shelf, and with what ends the message behind it.
+    first: HashMap<(&'static str, Version), (u64, Arc<[u8]>), Hasher>,
 }
 
 impl App {
@@ -62,7 +65,7 @@ impl App {
         permissions: &Permissions,
         shelf: &Shelf<E>,
         item: impl Fn(&E) -> &T,
-        body: &mut Vec<u8>,
+        body: &mut Body,
     ) -> Result<Made, ErrorObject> {
         let answered = Made::Answered { ending: Ending::Result, said: Vec::new(), session: None };
         // The empty cursor is a cursor: it stands for the beginning.
@@ -72,22 +75,27 @@ impl App {
                 ErrorObject::invalid_params("params.cursor is not one this server gave out")
             })?;
             let page = self.page(caller, permissions, shelf, after, item);
-            encode::write_result_raw(body, &ask.id, &page);
+            encode::write_result_raw(body.anew(), &ask.id, &page);
             return Ok(answered);
         }
         if permissions.is_personal() {
             let page = self.page(caller, permissions, shelf, 0, item);
-            encode::write_result_raw(body, &ask.id, &page);
+            encode::write_result_raw(body.anew(), &ask.id, &page);
             return Ok(answered);
         }
         let key = (T::LIST, caller.version);
-        let fresh = |(revision, _): &&(u64, Vec<u8>)| *revision == shelf.revision();
-        if self.listings.first.get(&key).filter(fresh).is_none() {
-            let page = self.render(caller.version, shelf.after(0), item);
-            self.listings.first.insert(key, (shelf.revision(), page));
-        }
-        let (_, page) = &self.listings.first[&key];
-        encode::write_result_raw(body, &ask.id, page);
+        let page = match self.listings.first.get(&key) {
+            Some((revision, page)) if *revision == shelf.revision() => Arc::clone(page),
+            _ => {
+                let mut page = self.render(caller.version, shelf.after(0), item);
+                page.extend_from_slice(encode::RESULT_END);
+                let page: Arc<[u8]> = page.into();
+                self.listings.first.insert(key, (shelf.revision(), Arc::clone(&page)));
+                page
+            }
+        };
+        encode::open_result(body.anew(), &ask.id);
+        body.end_with(page);
         Ok(answered)
     }
 

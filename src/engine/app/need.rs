@@ -50,7 +50,6 @@ impl Identity {
         body: &mut Vec<u8>,
     ) -> Ending {
         let caller = &context.caller;
-        body.clear();
         let sealed = need.kept_state().map(|state| {
             let scope = Scope::new(caller.principal.as_ref(), method, context.source.params());
             self.states.seal(state, &scope, now_secs)

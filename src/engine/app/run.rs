@@ -132,7 +132,7 @@ impl Run<'_> {
         if context.caller.version.is_modern() && desk.again.is_none() {
             let method = K::METHOD.as_str();
             let secs = desk.now_secs;
-            let ending = self.identity.write_need(context, method, &need, secs, desk.body);
+            let ending = self.identity.write_need(context, method, &need, secs, desk.body.anew());
             return Made::Answered { ending, said, session: None };
         }
         let Ok(exchange) = desk.open(&context.caller, Purpose::Call(id.clone())) else {
@@ -195,8 +195,7 @@ impl Run<'_> {
         if Output::<K>::CACHEABLE {
             stamped = stamped.cache(self.identity.cache);
         }
-        desk.body.clear();
-        let ending = write_result(desk.body, id, &stamped);
+        let ending = write_result(desk.body.anew(), id, &stamped);
         Made::Answered { ending, said: Vec::new(), session: None }
     }
 }

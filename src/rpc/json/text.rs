@@ -1,12 +1,22 @@
 //! Strings: searched for something to escape in strides, and copied in runs.
 
 /// Appends a string, quotes and all.
+#[inline]
 pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
+    let text = text.as_bytes();
     out.reserve(text.len() + 2);
     out.push(b'"');
-    write_escaped(out, text.as_bytes());
+    // Names are short and clean, and nearly half of all strings are names.
+    if text.len() <= NAME_BYTES && is_clean_rest(text) {
+        out.extend_from_slice(text);
+    } else {
+        write_escaped(out, text);
+    }
     out.push(b'"');
 }
+
+/// As long as names are, mostly.
+const NAME_BYTES: usize = 16;
 
 /// Appends the inside of a string.
 pub(super) fn write_escaped(out: &mut Vec<u8>, mut text: &[u8]) {

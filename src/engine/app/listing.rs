@@ -20,8 +20,11 @@ use crate::rpc::{ErrorObject, encode, json};
 #[derive(Debug, Default)]
 pub(crate) struct Listings {
     /// Each with the revision of its shelf, and with what ends the message behind it.
-    first: HashMap<(&'static str, Version), (u64, Arc<[u8]>), Hasher>,
+    first: HashMap<(&'static str, Version), Rendered, Hasher>,
 }
+
+/// A page, and the revision of the catalog it shows.
+type Rendered = (u64, Arc<[u8]>);
 
 impl App {
     /// One page of the listing that a method asks for.

@@ -53,7 +53,8 @@ impl Server {
         &self.addresses
     }
 
-    /// The URL that clients connect to.
+    /// The URL at which the server listens. Behind a proxy clients see another one, see
+    /// [`ServerBuilder::public_url`].
     #[must_use]
     pub fn url(&self) -> String {
         let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();

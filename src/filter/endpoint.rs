@@ -136,11 +136,18 @@ impl<'r> VersionField<'r> {
     fn read(request: &Request<'r>) -> Self {
         match request.sole_field(header::PROTOCOL_VERSION) {
             Ok(None) => Self::Absent,
-            Ok(Some(value)) => match std::str::from_utf8(value) {
-                Ok(text) if !text.is_empty() => Self::Names(text),
-                _ => Self::Broken,
-            },
+            Ok(Some(value)) => Self::of(value),
             Err(Doubled) => Self::Broken,
+        }
+    }
+
+    fn of(value: &'r [u8]) -> Self {
+        // To compare with what is known is quicker than to look whether it is text.
+        let mut known = Version::ALL.iter().map(|version| version.as_str());
+        let known = known.find(|name| name.as_bytes() == value);
+        match known.or_else(|| std::str::from_utf8(value).ok()) {
+            Some("") | None => Self::Broken,
+            Some(text) => Self::Names(text),
         }
     }
 

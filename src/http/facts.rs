@@ -1,7 +1,7 @@
 //! What a message's own fields say about its framing and its connection. Whatever two readers could
 //! understand differently is refused here.
 
-use super::name::Tag;
+use super::name::{Tag, is_same};
 use super::target::is_host;
 use super::{Framing, HttpError, HttpVersion, Status, list_elements};
 
@@ -36,7 +36,7 @@ enum Coding {
 impl Facts {
     /// Takes note of one field.
     pub(super) fn note(&mut self, tag: Tag, name: &str, value: &[u8]) -> Result<(), HttpError> {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let is = |known: &str| is_same(name.as_bytes(), known.as_bytes());
         match tag {
             HOST if is("host") => self.note_host(value),
             EXPECT if is("expect") => self.note_expect(value),

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use crate::limits::HttpLimits;
 
 use super::facts::Facts;
-use super::name::Tag;
+use super::name::{self, Tag};
 use super::scan::METHOD_BYTES_MAX;
 use super::target::{Span, Target};
 use super::{Framing, HttpError, HttpVersion, Method, Status};
@@ -316,8 +316,7 @@ struct Field {
 
 impl Field {
     fn is_named(&self, bytes: &[u8], name: &str) -> bool {
-        self.name.len() == name.len()
-            && self.name.bytes(bytes).eq_ignore_ascii_case(name.as_bytes())
+        name::is_same(self.name.bytes(bytes), name.as_bytes())
     }
 }
 

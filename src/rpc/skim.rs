@@ -387,18 +387,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for Snippet<'a> {
 /// How many bytes come before the first that ends a string or is not plain text in one.
 #[inline]
 fn plain_len(text: &[u8]) -> usize {
-    // Most strings end within the first words; only long ones are worth strides.
-    let (mut len, mut words) = (0, 0);
-    while let Some(&word) = text.get(len..).and_then(<[u8]>::first_chunk) {
+    // Most strings end within their first words.
+    let (words, _) = text.as_chunks();
+    for (at, &word) in words.iter().take(SHORT_WORDS).enumerate() {
+        let stops = stops_in(word);
+        if stops != 0 {
+            return at * WORD + stops.trailing_zeros() as usize / 8;
+        }
+    }
+    long_plain_len(text)
+}
+
+/// The same for what is longer than a few words, or less than one.
+#[inline(never)]
+fn long_plain_len(text: &[u8]) -> usize {
+    let mut len = json::clean_strides_len(text);
+    while let Some(&word) = text[len..].first_chunk() {
         let stops = stops_in(word);
         if stops != 0 {
             return len + stops.trailing_zeros() as usize / 8;
         }
-        len += word.len();
-        words += 1;
-        if words == SHORT_WORDS {
-            len += json::clean_strides_len(&text[len..]);
-        }
+        len += WORD;
     }
     let is_stop = |&byte: &u8| byte < b' ' || byte == b'"' || byte == b'\\';
     let rest = &text[len..];
@@ -406,15 +415,18 @@ fn plain_len(text: &[u8]) -> usize {
 }
 
 /// A string that is longer than so many words is a long one.
-const SHORT_WORDS: usize = 4;
+const SHORT_WORDS: usize = 3;
+
+/// How many bytes are looked at in one go.
+const WORD: usize = size_of::<u64>();
 
 /// Marks with its top bit the first byte that is not plain text, and perhaps later ones.
 ///
 /// A subtraction borrows from a byte exactly if it is too small, or if one below it already was.
 #[inline]
-const fn stops_in(word: [u8; 8]) -> u64 {
+const fn stops_in(word: [u8; WORD]) -> u64 {
     const fn splat(byte: u8) -> u64 {
-        u64::from_le_bytes([byte; 8])
+        u64::from_le_bytes([byte; WORD])
     }
     let word = u64::from_le_bytes(word);
     let (quotes, backslashes) = (word ^ splat(b'"'), word ^ splat(b'\\'));

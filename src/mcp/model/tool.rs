@@ -345,7 +345,7 @@ impl CallToolResult {
 
     /// A result of one block of text.
     pub fn text(text: impl IntoText) -> Self {
-        Self::new().with(Content::text(text.into_text()))
+        Self { content: vec![Content::text(text.into_text())], ..Self::default() }
     }
 
     /// A failure the model is to hear of, so that it can try something else.

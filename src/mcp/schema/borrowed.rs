@@ -23,6 +23,9 @@ const RAW_VALUE_NAME: &str = "$serde_json::private::RawValue";
 /// Values that nest deeper are left to the general reader, which bounds the depth as well.
 const SKIMMED_DEPTH_MAX: usize = 32;
 
+/// Room for so many members at once is less work than to make room when the first one comes.
+const MEMBERS_USUAL: usize = 4;
+
 /// Objects up to this size are searched from the front, as most names differ in their length.
 const SCANNED_MEMBERS_MAX: usize = 8;
 
@@ -61,7 +64,7 @@ impl<'a> Borrowed<'a> {
             b'"' => Text::skim(json).map(|text| Self::String(text.0)),
             b'{' => {
                 let depth_left = depth_left.checked_sub(1)?;
-                let mut members = Vec::new();
+                let mut members = Vec::with_capacity(MEMBERS_USUAL);
                 json.object(|json, name| {
                     if name == RAW_VALUE_NAME {
                         return None;

@@ -58,7 +58,8 @@ pub struct Limits {
     /// Bytes that may wait behind a request which is still being answered; over it the connection
     /// is closed, since no error could be written into the middle of another answer.
     pub gated_bytes_max: usize,
-    /// Unsent output of one connection; over it the peer is too slow and is cut off.
+    /// Unsent output of one connection beside its largest message; over it the peer is too slow and
+    /// is cut off.
     pub output_bytes_max: usize,
     /// Unsent output from which handlers are told that the stream is slow.
     pub output_bytes_high: usize,

@@ -38,6 +38,9 @@ pub struct Conn<T> {
     pub(crate) armed: Option<Instant>,
     /// Output when it was last offered to the shell.
     pub(crate) offered: usize,
+    /// The largest piece of a stream since the output was last empty. A reader is slow only for
+    /// what comes on top of it: one message may be larger than all that a reader may leave.
+    pub(crate) largest: usize,
     /// Output is waiting and the key is queued for flushing.
     pub(crate) dirty: bool,
     /// The key is queued to be served again.
@@ -99,6 +102,7 @@ impl<T> Conn<T> {
             deadline: None,
             armed: None,
             offered: 0,
+            largest: 0,
             dirty: false,
             queued: false,
         }

@@ -174,10 +174,10 @@ impl<T> Engine<T> {
     }
 
     /// How much of a stream's unsent output is owed, so that its reader may take its time.
-    pub(super) fn answers_of(&mut self, stream: Option<ExchangeId>) -> usize {
+    pub(super) fn answers_of(&mut self, stream: Option<ExchangeId>) -> Option<usize> {
         match stream.and_then(|id| self.exchanges.find(id)).map(|open| &open.purpose) {
-            Some(Purpose::Legacy { answers }) => *answers,
-            _ => 0,
+            Some(Purpose::Legacy { answers }) => Some(*answers),
+            _ => None,
         }
     }
 

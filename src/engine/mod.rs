@@ -299,8 +299,8 @@ impl<T> Engine<T> {
         let taken = conn.offered.saturating_sub(conn.output.len());
         let stuck = if taken < budget { conn.output.len() } else { 0 };
         let conn = if conn.stream.is_some() && stuck > max {
-            let busy = conn.busy;
-            if stuck - max > self.answers_of(busy) {
+            let (busy, largest) = (conn.busy, conn.largest);
+            if stuck - max > self.answers_of(busy).unwrap_or(largest) {
                 self.close(key, CloseReason::ReaderTooSlow);
                 return AfterFlush::Keep;
             }
@@ -317,6 +317,7 @@ impl<T> Engine<T> {
             self.set_clock(key, now);
             return AfterFlush::Keep;
         }
+        conn.largest = 0;
         let finished = conn.phase == Phase::Finishing;
         if finished {
             conn.phase = Phase::Lingering;

@@ -59,6 +59,7 @@ impl<T> Engine<T> {
         let Self { conns, pool, limits, .. } = self;
         let Some(conn) = conns.get_mut(key.index()) else { return false };
         pool.equip_for(&mut conn.output, message.len() + FRAMING_BYTES);
+        conn.largest = conn.largest.max(message.len());
         if let Some(writer) = &conn.stream {
             let id = event.map(|event| event.to_string());
             let written = writer.named_event(&mut conn.output, name, message, id.as_deref());
@@ -211,11 +212,13 @@ impl<T> Engine<T> {
     fn replay_on(&mut self, key: ConnKey, after: EventId) {
         let Self { conns, detached, .. } = self;
         let Some(conn) = conns.get_mut(key.index()) else { return };
-        let Conn { output, stream: Some(writer), .. } = conn else { return };
+        let Conn { output, stream: Some(writer), largest, .. } = conn else { return };
+        let before = output.len();
         for (event, data) in detached.replay(after) {
             let written = writer.event(output, data, Some(&event.to_string()));
             debug_assert!(written.is_ok(), "the stream is open");
         }
+        *largest = output.len() - before;
     }
 
     /// Opens a stream for whatever the server has to say to a session; under its old name if the

@@ -268,3 +268,81 @@ fn a_session_that_ends_takes_its_streams_with_it() {
     scene.end_of_stream(client);
     assert_eq!(scene.engine.exchanges(), 0);
 }
+
+#[test]
+fn b088_a_stream_that_was_taken_over_is_the_newest() {
+    let mut scene = Scene::new();
+    let session = session(&mut scene, "2025-11-25");
+    follow(&mut scene, &session, &["a:1"]);
+    let (stalled, place) = opened(&mut scene, &session);
+    let (other, _) = opened(&mut scene, &session);
+    let again = listen(&mut scene, &session.resume(&place));
+    assert!(scene.is_closed(stalled));
+    announce(&mut scene, "a:1");
+    assert_eq!(uris(&scene.blocks(again)), ["a:1"], "of it alone it is known that it is read");
+    assert_eq!(scene.received(other), b"");
+}
+
+#[test]
+fn inv88_two_places_to_resume_from_are_none() {
+    let mut scene = Scene::new();
+    let session = session(&mut scene, "2025-11-25");
+    follow(&mut scene, &session, &["a:1"]);
+    let (client, place) = opened(&mut scene, &session);
+    announce(&mut scene, "a:1");
+    assert_eq!(uris(&scene.blocks(client)), ["a:1"]);
+    scene.cut(client);
+    let doubled = session.resume(&place).field("Last-Event-ID", &place);
+    let fresh = listen(&mut scene, &doubled);
+    let blocks = scene.blocks(fresh);
+    assert!(matches!(&blocks[..], [Block::Primer { id, .. }] if *id != place), "{blocks:?}");
+}
+
+/// Lets a client take what it is sent in portions that the network can carry at once.
+fn read_in_portions(scene: &mut Scene, client: Client) {
+    scene.read_at_most(client, 64 * 1024);
+    scene.settle();
+}
+
+#[test]
+fn d19_a_message_above_the_budget_of_a_reader_reaches_one_that_reads() {
+    let mut scene = Scene::new();
+    let session = session(&mut scene, "2025-11-25");
+    let client = listen_to_call(&mut scene, &session);
+    let place = scene.blocks(client)[0].id().to_owned();
+    read_in_portions(&mut scene, client);
+    let mut call = scene.take_call();
+    let large = "x".repeat(3 << 20);
+    let _ = call.responder.log(LogLevel::Error, None, &large);
+    scene.settle();
+    assert_eq!(scene.blocks(client)[0].data()["params"]["data"], large);
+    scene.cut(client);
+    let again = scene.connect();
+    read_in_portions(&mut scene, again);
+    scene.send(again, session.resume(&place).bytes());
+    assert_response!(scene.stream(again), 200);
+    assert_eq!(scene.blocks(again)[0].data()["params"]["data"], large, "nor is a replay cut");
+    call.finish("done");
+    scene.settle();
+    assert_eq!(scene.blocks(again)[0].data()["id"], 7);
+    scene.end_of_stream(again);
+}
+
+#[test]
+fn d19_a_reader_that_reads_nothing_is_cut_behind_its_largest_message() {
+    let mut scene = Scene::new();
+    let session = session(&mut scene, "2025-11-25");
+    let client = listen_to_call(&mut scene, &session);
+    scene.blocks(client);
+    scene.read_at_most(client, 0);
+    let mut call = scene.take_call();
+    let _ = call.responder.log(LogLevel::Error, None, &"x".repeat(3 << 20));
+    scene.settle();
+    assert!(scene.is_open(client));
+    for _ in 0..3 {
+        let _ = call.responder.log(LogLevel::Error, None, &"x".repeat(1 << 19));
+        scene.settle();
+    }
+    assert!(scene.is_closed(client));
+    assert!(!call.responder.is_cancelled(), "its client may come back");
+}

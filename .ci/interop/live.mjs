@@ -23,6 +23,12 @@ export async function checkAsking(peer) {
         const text = textOf(await call('book_table'));
         must(text === 'No table was booked.', text);
     });
+    await check('elicit-later', async () => {
+        // What the call has done before it asked is not done again: its state comes back.
+        peer.onRequest('elicitation/create', () => ({ action: 'accept', content: { icing: true } }));
+        const text = textOf(await call('bake_cake', { seconds: 0.2 }));
+        must(text === 'a cake with icing', text);
+    });
     await check('elicit-url', async () => {
         let visits = true;
         peer.onRequest('elicitation/create', async ({ mode, url }) => {

@@ -34,6 +34,17 @@ async def elicit_decline(peer):
     must(text == "No table was booked.", text)
 
 
+async def elicit_later(peer):
+    """What the call has done before it asked is not done again: its state comes back."""
+
+    async def answer(params):
+        return {"action": "accept", "content": {"icing": True}}
+
+    peer.answers["elicitation"] = answer
+    text = text_of(await peer.call("bake_cake", {"seconds": 0.2}))
+    must(text == "a cake with icing", text)
+
+
 async def elicit_url(peer):
     visits = True
 
@@ -185,5 +196,15 @@ async def run_errand(peer, lets_go, on_progress):
     must(steps == [1, 2, 3, 4, 5, 6], f"heard of the steps {steps}")
 
 
-CHECKS = (elicit_form, elicit_decline, elicit_url, sampling, roots, resource_update, tools_list_changed, hang_up)
+CHECKS = (
+    elicit_form,
+    elicit_decline,
+    elicit_later,
+    elicit_url,
+    sampling,
+    roots,
+    resource_update,
+    tools_list_changed,
+    hang_up,
+)
 CLASSIC_CHECKS = (cut, resumption_token)

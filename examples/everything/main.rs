@@ -10,6 +10,7 @@ mod resources;
 #[expect(dead_code, reason = "this server has a command line of its own")]
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
 mod tools;
 mod web;
 
@@ -33,6 +34,7 @@ fn main() -> support::Outcome {
     server = tools::add_to(server);
     server = resources::add_to(server);
     server = changing::add_to(server);
+    server = tasks::add_to(server);
     let desk = asking::Desk::default();
     server = asking::add_to(server, &desk);
     server = web::add_to(server, &options);

@@ -23,7 +23,8 @@ Tools that answer       echo, add, fail, all_content, weather (a header of its p
   about the caller      whoami
   and ask first         book_table (a form), sign_in (a URL), ask_model (sampling),
                         list_folders (roots)
-  and let you go        errand (hangs up, and is collected by resuming)
+  and let you go        errand (hangs up, and is collected by resuming),
+                        bake_cake (a task, for callers that know tasks)
   and change the list   offer_tool, withdraw_tool; latecomer was added to the running server
 Resources               demo://text/readme, demo://blob/pixel, demo://item/{id} and
                         demo://clock, which changes every second

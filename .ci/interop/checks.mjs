@@ -1,6 +1,8 @@
 // The checks that each TypeScript client makes against examples/everything. One that fails does
 // not keep the others from running, except for `connect`.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { begin, check, end, must, pages, refused, textOf, until } from './harness.mjs';
 import { checkAsking, checkChanges, checkResuming } from './live.mjs';
 
@@ -13,7 +15,8 @@ const logLevelKey = 'io.modelcontextprotocol/logLevel';
  * spell differently: `connect`, `version`, `callTool(params, options)`, `onLog(callback)`,
  * `onRequest(method, answer)`, `onNotification(method, callback)`, `close`, and in the classic era
  * `another(session)`, which is a second client. `peer.isClassic` tells the era it must have
- * negotiated, `peer.http` is the recorder of its requests.
+ * negotiated, `peer.isSse` that its session is that of one stream, `peer.http` is the recorder of
+ * its requests.
  */
 export async function checkAll(name, url, peer) {
     begin(name);
@@ -214,6 +217,7 @@ async function close(peer, url) {
     await peer.close();
     const deletes = peer.http.seen.filter(entry => entry.method === 'DELETE');
     if (!peer.isClassic) return must(!deletes.length && !session, deletes);
+    if (peer.isSse) return closedWithItsStream(url, session);
     // The Python client takes any other status for a failure.
     must(deletes.length === 1 && [200, 204].includes(deletes[0].status), deletes);
     const response = await fetch(url, {
@@ -228,6 +232,18 @@ async function close(peer, url) {
     });
     await response.text();
     must(response.status === 404, `the closed session answers ${response.status}`);
+}
+
+/** The session of a stream that is gone is unknown, as soon as the server has noticed. */
+async function closedWithItsStream(url, session) {
+    const address = new URL(`/messages?sessionId=${session}`, url);
+    let status;
+    for (const end = Date.now() + 2_000; status !== 404 && Date.now() < end; await sleep(20)) {
+        const headers = { 'content-type': 'application/json' };
+        const body = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' });
+        ({ status } = await fetch(address, { method: 'POST', headers, body }));
+    }
+    must(status === 404, `the closed session answers ${status}`);
 }
 
 /** Whatever was not refused on purpose went well for HTTP too, but that a GET stream is optional. */

@@ -28,7 +28,8 @@ async def check_all(peer):
             await connected(peer)
             checks.ok(name)
             name = "close"
-            for check in CHECKS + (CLASSIC_CHECKS if peer.is_classic else ()):
+            resuming = live.RESUMING_CHECKS if peer.is_classic and not peer.is_sse else ()
+            for check in CHECKS + (CLASSIC_CHECKS if peer.is_classic else ()) + resuming:
                 await checks.run(check.__name__.replace("_", "-"), check, peer)
             if peer.can_cancel:
                 await checks.run("cancel", cancel, peer)
@@ -221,8 +222,21 @@ async def closed(peer):
     if not peer.is_classic:
         must(not deletes and not any(entry["session"] for entry in peer.seen), peer.seen)
         return
+    if peer.is_sse:
+        must(not deletes, deletes)
+        return await closed_with_its_stream(peer)
     # This client takes any other status for a failure.
     must([entry["status"] in (200, 204) for entry in deletes] == [True], deletes)
+
+
+async def closed_with_its_stream(peer):
+    """The session of a stream that is gone is unknown, as soon as the server has noticed."""
+    session = next(entry["session"] for entry in peer.seen if entry["session"])
+    body = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    end = time.monotonic() + 2
+    while (status := await peer.post_stale(session, body)) != 404 and time.monotonic() < end:
+        await anyio.sleep(0.02)
+    must(status == 404, f"the closed session answers {status}")
 
 
 async def statuses(peer):
@@ -264,4 +278,4 @@ CHECKS = (
     parallel_calls,
     *live.CHECKS,
 )
-CLASSIC_CHECKS = (ping, *live.CLASSIC_CHECKS)
+CLASSIC_CHECKS = (ping,)

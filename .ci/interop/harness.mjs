@@ -82,9 +82,10 @@ export function recorder() {
     const recorder = { seen: [], cutAfter: undefined };
     recorder.fetch = async (input, init = {}) => {
         const headers = new Headers(init.headers);
+        const posted = new URL(input).searchParams.get('sessionId');
         const entry = {
             method: init.method ?? 'GET',
-            session: headers.get('mcp-session-id'),
+            session: headers.get('mcp-session-id') ?? posted,
             resumesAt: headers.get('last-event-id'),
         };
         if (typeof init.body === 'string') entry.rpc = JSON.parse(init.body).method;

@@ -23,6 +23,8 @@ class Peer:
 
     label = ""
     is_classic = True
+    # Whether its session is that of one stream.
+    is_sse = False
     # Whether a cancelled call tells the server so.
     can_cancel = True
     version = None
@@ -47,6 +49,7 @@ class Peer:
     async def on_response(self, response):
         request = response.request
         session = request.headers.get("mcp-session-id") or response.headers.get("mcp-session-id")
+        session = session or request.url.params.get("sessionId")
         resumes_at = request.headers.get("last-event-id")
         self.seen.append(
             {

@@ -1,12 +1,15 @@
-"""The Python SDK 1.x: initialize, a session, the GET stream. py1.py URL"""
+"""The Python SDK 1.x: initialize, a session, the GET stream; or with `sse` the transport of
+2024-11-05, which it keeps for old servers. py1.py URL [sse]"""
 
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urljoin
 
 import httpx
 from checks import main
 from kit import Peer, plain
 from mcp import ClientSession, types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import ClientMessageMetadata
 
@@ -17,14 +20,7 @@ class Py1(Peer):
 
     async def __aenter__(self):
         async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(
-                httpx.AsyncClient(
-                    timeout=30,
-                    transport=self.transport(httpx),
-                    event_hooks={"response": [self.on_response]},
-                )
-            )
-            read, write, _ = await stack.enter_async_context(streamable_http_client(self.url, http_client=http))
+            read, write = await self.open(stack)
             self.session = await stack.enter_async_context(
                 ClientSession(
                     read,
@@ -42,6 +38,20 @@ class Py1(Peer):
             self.capabilities = hello.capabilities
             self.stack = stack.pop_all()
         return self
+
+    def http(self, headers=None, timeout=30, auth=None):
+        return httpx.AsyncClient(
+            headers=headers,
+            timeout=timeout,
+            auth=auth,
+            transport=self.transport(httpx),
+            event_hooks={"response": [self.on_response]},
+        )
+
+    async def open(self, stack):
+        http = await stack.enter_async_context(self.http())
+        read, write, _ = await stack.enter_async_context(streamable_http_client(self.url, http_client=http))
+        return read, write
 
     async def __aexit__(self, *error):
         await self.stack.aclose()
@@ -96,9 +106,8 @@ class Py1(Peer):
     async def bare_client(self, session=None):
         """Another client, which ends no session; with a session it goes on where that one is."""
         headers = {"mcp-session-id": session} if session else {}
-        hooks = {"response": [self.on_response]}
         async with (
-            httpx.AsyncClient(timeout=30, headers=headers, event_hooks=hooks) as http,
+            self.http(headers) as http,
             streamable_http_client(self.url, http_client=http, terminate_on_close=False) as streams,
             ClientSession(*streams[:2], logging_callback=self.on_log) as client,
         ):
@@ -111,4 +120,18 @@ class Py1(Peer):
         return plain(await client.send_request(request, types.CallToolResult, metadata=metadata))
 
 
-main(Py1(sys.argv[1]))
+class Py1Sse(Py1):
+    label = "py1-sse"
+    is_sse = True
+
+    async def open(self, stack):
+        url = urljoin(self.url, "/sse")
+        return await stack.enter_async_context(sse_client(url, httpx_client_factory=self.http))
+
+    async def post_stale(self, session, body):
+        async with httpx.AsyncClient() as http:
+            url = urljoin(self.url, "/messages")
+            return (await http.post(url, params={"sessionId": session}, json=body)).status_code
+
+
+main(Py1Sse(sys.argv[1]) if sys.argv[2:] == ["sse"] else Py1(sys.argv[1]))

@@ -29,6 +29,7 @@ mod shutdown;
 mod splits;
 mod streams;
 mod subscriptions;
+mod swarm;
 mod tasks;
 mod timers;
 mod versions;

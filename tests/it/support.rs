@@ -46,6 +46,8 @@ struct Peer {
     waiting: VecDeque<u8>,
     /// How much it takes of each write: everything, a little, nothing at all.
     reads_max: usize,
+    /// How much it takes before it stops reading.
+    room: usize,
     /// The engine has closed its sending side.
     half_closed: bool,
     closed: bool,
@@ -91,6 +93,7 @@ impl Scene {
             received: Vec::new(),
             waiting: VecDeque::new(),
             reads_max: usize::MAX,
+            room: usize::MAX,
             half_closed: false,
             closed: false,
         });
@@ -137,23 +140,40 @@ impl Scene {
 
     #[track_caller]
     fn response_to(&mut self, client: Client, is_head: bool) -> Response {
+        self.take_response(client, is_head).unwrap_or_else(|| {
+            panic!("no complete response in {:?}", String::from_utf8_lossy(self.received(client)))
+        })
+    }
+
+    /// The next complete response, if there is one.
+    #[track_caller]
+    pub(crate) fn try_response(&mut self, client: Client) -> Option<Response> {
+        self.take_response(client, false)
+    }
+
+    #[track_caller]
+    fn take_response(&mut self, client: Client, is_head: bool) -> Option<Response> {
         let peer = &mut self.peers[client.0];
         let at_end = peer.half_closed || peer.closed;
-        let Some((response, taken)) = Response::parse(&peer.received, is_head, at_end) else {
-            panic!("no complete response in {:?}", String::from_utf8_lossy(&peer.received));
-        };
+        let (response, taken) = Response::parse(&peer.received, is_head, at_end)?;
         peer.received.drain(..taken);
-        response
+        Some(response)
     }
 
     /// The head of a stream that is still open.
     #[track_caller]
     pub(crate) fn stream(&mut self, client: Client) -> Response {
+        self.try_stream(client).expect("a stream has begun")
+    }
+
+    /// The head of a stream that is still open, if that is here.
+    #[track_caller]
+    pub(crate) fn try_stream(&mut self, client: Client) -> Option<Response> {
         let peer = &mut self.peers[client.0];
-        let (head, taken) = Response::parse_head(&peer.received).expect("a stream has begun");
+        let (head, taken) = Response::parse_head(&peer.received)?;
         head.check_stream();
         peer.received.drain(..taken);
-        head
+        Some(head)
     }
 
     /// What came on an open stream since the last look.
@@ -276,12 +296,13 @@ impl Scene {
         for index in &self.live {
             let peer = &mut self.peers[*index];
             let Some((_, output)) = self.engine.writing(peer.key) else { continue };
-            let count = output.len().min(peer.reads_max);
+            let count = output.len().min(peer.reads_max).min(peer.room);
             if count == 0 && !dirty.contains(&peer.key) {
                 continue;
             }
             peer.received.extend_from_slice(&output.data()[..count]);
             output.consume(count);
+            peer.room -= if peer.room == usize::MAX { 0 } else { count };
             written |= count > 0;
             peer.half_closed |= self.engine.wrote(peer.key, self.now) == AfterFlush::CloseSending;
         }
@@ -299,6 +320,17 @@ impl Scene {
     /// From now on the peer takes at most so much of each write.
     pub(crate) fn read_at_most(&mut self, client: Client, bytes_max: usize) {
         self.peers[client.0].reads_max = bytes_max;
+    }
+
+    /// The peer takes so many more bytes and then stops reading.
+    pub(crate) fn read_only(&mut self, client: Client, bytes: usize) {
+        self.peers[client.0].room = bytes;
+    }
+
+    /// From now on the peer takes whatever comes.
+    pub(crate) fn read_all(&mut self, client: Client) {
+        self.peers[client.0].reads_max = usize::MAX;
+        self.peers[client.0].room = usize::MAX;
     }
 
     /// The peer closes its side.

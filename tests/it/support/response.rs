@@ -21,6 +21,8 @@ pub(crate) enum Block {
     Event { data: Value, id: Option<String> },
     /// A place to resume from, before anything was said, and when to come back.
     Primer { id: String, retry: u64 },
+    /// When to come back.
+    Retry(u64),
     /// A comment.
     Comment(String),
     /// Where a client of the legacy transport is to post.
@@ -256,6 +258,9 @@ fn parse_block(text: &str) -> Block {
     }
     if let Some(rest) = text.strip_prefix("event: endpoint\ndata: ") {
         return Block::Endpoint(rest.trim_end().to_owned());
+    }
+    if let Some(retry) = text.strip_prefix("retry: ") {
+        return Block::Retry(retry.trim_end().parse().expect("milliseconds"));
     }
     let mut found = None;
     let mut decoder = SseDecoder::new(text.len() + 1);

@@ -82,7 +82,8 @@ impl Swarm {
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }
-        self.announce_at.get_or_insert(self.scene.now() + DEBOUNCE);
+        let now = self.scene.now();
+        self.announce_at.get_or_insert_with(|| now + DEBOUNCE);
     }
 
     /// A session has ended, by its client or by its age.

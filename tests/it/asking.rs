@@ -118,7 +118,9 @@ fn b093_inv151_a_state_is_good_for_its_caller_request_and_time_only() {
         let last = json!({ "last": accept("L") });
         call(2, tool, json!({ "inputResponses": last, "requestState": state }))
     };
-    let flipped = format!("{}A", &state[..state.len() - 1]);
+    let mut flipped = state.clone();
+    let other = if state.as_bytes()[20] == b'A' { "B" } else { "A" };
+    flipped.replace_range(20..21, other);
     for (what, request) in [
         ("changed", retry("greet", &flipped).field("Badge", "ada")),
         ("cut", retry("greet", &state[1..]).field("Badge", "ada")),

@@ -153,12 +153,12 @@ fn run_errand(errand: &Errand, mut responder: Responder<CallToolResult>) {
         responder.release_connection(RECONNECT);
     }
     for step in 1..=errand.steps {
+        responder.progress(&Progress::new(step.into()).total(errand.steps.into()));
+        responder.log(LogLevel::Info, Some("errand"), &json!({ "step": step }));
         pause(errand.delay_ms);
         if responder.is_cancelled() {
             return responder.finish(CallToolResult::error("cancelled"));
         }
-        responder.progress(&Progress::new(step.into()).total(errand.steps.into()));
-        responder.log(LogLevel::Info, Some("errand"), &json!({ "step": step }));
     }
     responder.finish(CallToolResult::text(format!("{} steps are done", errand.steps)));
 }

@@ -108,7 +108,10 @@ impl DetachedStore {
         record.bytes += cost;
         self.events += 1;
         self.bytes += cost;
-        self.trim(id);
+        let events_max = self.limits.events_max;
+        if record.events.len() > events_max || record.bytes > self.limits.stream_bytes_max {
+            self.trim(id);
+        }
         while self.bytes > self.limits.bytes_max && self.drop_oldest_ended() {}
         if self.bytes > self.limits.bytes_max {
             self.shorten(id, 1);

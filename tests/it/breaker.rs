@@ -172,6 +172,8 @@ fn deferred_results_with_is_error_count_as_well() {
     assert_paused(&scene.ask(client, &call("slow")), "slow", "30");
 }
 
+// Without schemas nobody but the tool can tell that arguments are wrong.
+#[cfg(feature = "schema")]
 #[test]
 fn wrong_arguments_say_nothing_about_the_tool() {
     let mut scene = guarded(Breaker::new(1, seconds(30)).tool_errors());

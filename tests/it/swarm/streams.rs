@@ -285,7 +285,7 @@ impl Swarm {
         let known = &self.members[member].known;
         let recent = known.len().min(6);
         if recent == 0 {
-            return self.get(member, Some("1:0"));
+            return self.get(member, Some("ffffffff:0"));
         }
         let stream = known[known.len() - 1 - self.random.below(recent)];
         let Some(name) = self.streams[stream].name.clone() else { return };

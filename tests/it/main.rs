@@ -20,6 +20,7 @@ mod middleware;
 mod modern;
 mod ops;
 mod rate;
+mod replay;
 mod reports;
 mod routing;
 mod rpc;

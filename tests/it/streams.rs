@@ -7,7 +7,7 @@ use crate::support::{Block, Client, Request, Scene, Session, assert_response, se
 
 /// Opens the stream of a session and takes what it begins with.
 #[track_caller]
-fn listen(scene: &mut Scene, request: &Request) -> Client {
+pub(crate) fn listen(scene: &mut Scene, request: &Request) -> Client {
     let client = scene.connect();
     scene.send(client, request.bytes());
     assert_response!(scene.stream(client), 200);
@@ -15,20 +15,20 @@ fn listen(scene: &mut Scene, request: &Request) -> Client {
 }
 
 #[track_caller]
-fn opened(scene: &mut Scene, session: &Session) -> (Client, String) {
+pub(crate) fn opened(scene: &mut Scene, session: &Session) -> (Client, String) {
     let client = listen(scene, &session.listen());
     let blocks = scene.blocks(client);
     assert!(matches!(blocks[..], [Block::Primer { retry: 1000, .. }]), "{blocks:?}");
     (client, blocks[0].id().to_owned())
 }
 
-fn announce(scene: &mut Scene, uri: &str) {
+pub(crate) fn announce(scene: &mut Scene, uri: &str) {
     ServerHandle::of(&scene.engine).resource_updated(uri);
     scene.settle();
     scene.advance(seconds(1));
 }
 
-fn follow(scene: &mut Scene, session: &Session, uris: &[&str]) {
+pub(crate) fn follow(scene: &mut Scene, session: &Session, uris: &[&str]) {
     for uri in uris {
         let request = session.request(1, "resources/subscribe", json!({ "uri": uri }));
         assert_response!(scene.ask_apart(&request), 200);
@@ -37,12 +37,12 @@ fn follow(scene: &mut Scene, session: &Session, uris: &[&str]) {
 
 /// What an event says has changed.
 #[track_caller]
-fn uris(blocks: &[Block]) -> Vec<String> {
+pub(crate) fn uris(blocks: &[Block]) -> Vec<String> {
     let uri = |block: &Block| block.data()["params"]["uri"].as_str().unwrap().to_owned();
     blocks.iter().filter(|block| block.is_event()).map(uri).collect()
 }
 
-fn session(scene: &mut Scene, version: &'static str) -> Session {
+pub(crate) fn session(scene: &mut Scene, version: &'static str) -> Session {
     let client = scene.connect();
     let session = scene.initialize(client, version);
     scene.hang_up(client);

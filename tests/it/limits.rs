@@ -1,8 +1,12 @@
 //! Every limit at its value and one past it, and what is left when many are tried at once.
 
+use std::time::Duration;
+
 use serde_json::json;
 use waterwheel::http::Status;
-use waterwheel::{CloseReason, Flowing, HttpLimits, Limits, LogLevel, TurnLimits};
+use waterwheel::{
+    CloseReason, Flowing, HttpLimits, Limits, LogLevel, ServerHandle, Timeouts, TurnLimits,
+};
 
 use crate::support::{Request, Response, Scene, assert_response, seconds};
 
@@ -361,4 +365,45 @@ fn a_closed_connection_gives_nothing_and_takes_nothing() {
     assert!(scene.is_closed(client));
     assert_eq!(scene.engine.connections(), 0);
     assert_eq!(Status::from_code(99), None);
+}
+
+/// Notes that the server tells its listeners in this test, of a kilobyte each.
+const NOTES: usize = 100_000;
+
+#[test]
+fn b089_d19_a_hundred_thousand_notes_for_one_who_does_not_read_cost_nobody_anything() {
+    let timeouts = Timeouts { announce: Duration::ZERO, ..Timeouts::default() };
+    let mut scene = Scene::tuned(|server| server.timeouts(timeouts));
+    let healthy = scene.connect();
+    let session = scene.initialize(healthy, "2025-11-25");
+    let uri = format!("a:{}", "x".repeat(1024));
+    let follow = session.request(1, "resources/subscribe", json!({ "uri": uri }));
+    assert_response!(scene.ask(healthy, &follow), 200);
+    let wanted = json!({ "notifications": { "resourceSubscriptions": [uri] } });
+    let listen = Request::modern("L", "subscriptions/listen", wanted);
+    let slow = [session.listen(), listen].map(|request| {
+        let client = scene.connect();
+        scene.read_only(client, 4096);
+        scene.send(client, request.bytes());
+        client
+    });
+    let handle = ServerHandle::of(&scene.engine);
+    for portion in 0..NOTES / 500 {
+        for _ in 0..500 {
+            handle.resource_updated(&uri);
+        }
+        scene.settle();
+        assert_response!(scene.ask(healthy, &list()), 200);
+        assert!(scene.engine.retained_events() <= 256 && scene.engine.retained_bytes() < 1 << 20);
+        let cut = slow.iter().all(|client| scene.is_closed(*client));
+        assert_eq!(cut, portion > 0, "a megabyte may wait for each");
+    }
+    for client in slow {
+        assert_eq!(scene.take_received(client).len(), 4096);
+    }
+    let again = scene.connect();
+    scene.send(again, session.listen().bytes());
+    assert_response!(scene.stream(again), 200);
+    let blocks = scene.blocks(again);
+    assert_eq!(blocks.iter().filter(|block| block.is_event()).count(), 1, "it says the same");
 }

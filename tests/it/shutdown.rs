@@ -167,3 +167,74 @@ fn d22_a_call_does_not_let_its_connection_go_when_nobody_can_come_back() {
     scene.settle();
     assert_eq!(scene.response(client).text(), "done");
 }
+
+#[test]
+fn d22_b092_streams_end_properly_and_running_calls_have_their_time() {
+    let mut scene = Scene::new();
+    let setting_up = scene.connect();
+    let session = scene.initialize(setting_up, "2025-11-25");
+    scene.hang_up(setting_up);
+    let [listening, subscribed, plain, streaming, stuck] = [0; 5].map(|_| scene.connect());
+    scene.send(listening, session.listen().bytes());
+    let wanted = json!({ "notifications": { "toolsListChanged": true } });
+    scene.send(subscribed, Request::modern("L", "subscriptions/listen", wanted).bytes());
+    scene.send(plain, session.call(1, "plain_slow", json!({})).bytes());
+    scene.send(streaming, session.call(2, "slow_stream", json!({})).bytes());
+    scene.send(stuck, session.call(3, "slow", json!({})).bytes());
+    let [first, second, third] = [0; 3].map(|_| scene.take_call());
+    for client in [listening, subscribed, streaming] {
+        assert_response!(scene.stream(client), 200);
+        assert_eq!(scene.blocks(client).len(), 1);
+    }
+    shut_down(&mut scene);
+
+    scene.end_of_stream(listening);
+    assert!(!scene.is_open(listening));
+    let blocks = scene.blocks(subscribed);
+    assert_eq!(blocks[0].data()["id"], "L");
+    assert_eq!(blocks[0].data()["result"]["resultType"], "complete");
+    scene.end_of_stream(subscribed);
+    assert!(!scene.is_open(subscribed));
+    assert_eq!((scene.engine.subscriptions(), scene.engine.exchanges()), (0, 3));
+
+    scene.advance(seconds(9));
+    first.finish("in time");
+    second.finish("in time");
+    scene.settle();
+    let answered = scene.response(plain);
+    assert!(answered.closes() && answered.text() == "in time");
+    assert_eq!(scene.blocks(streaming)[0].data()["id"], 2);
+    scene.end_of_stream(streaming);
+    assert!(!scene.is_open(streaming) && scene.is_open(stuck));
+    scene.advance(seconds(1));
+    assert!(scene.is_closed(stuck) && scene.engine.is_drained());
+    assert_eq!(scene.received(stuck), b"");
+    drop(third);
+}
+
+#[test]
+fn d22_nobody_resumes_a_stream_of_a_server_that_goes_away() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    let lost = scene.connect();
+    scene.send(lost, session.call(1, "slow_stream", json!({})).bytes());
+    assert_response!(scene.stream(lost), 200);
+    let place = scene.blocks(lost)[0].id().to_owned();
+    let detached = scene.take_call();
+    scene.cut(lost);
+    let waiting = session.call(2, "slow", json!({})).bytes();
+    scene.send(client, [waiting, session.resume(&place).bytes()].concat());
+    shut_down(&mut scene);
+    scene.take_call().finish("done");
+    scene.settle();
+    let answered = scene.response(client);
+    assert!(answered.closes() && answered.text() == "done");
+    assert_eq!(scene.received(client), b"", "what came behind it is never read");
+    assert_eq!(scene.try_connect(), None);
+    assert!(!detached.responder.is_cancelled());
+    scene.hang_up(client);
+    assert!(scene.engine.is_drained(), "nobody can collect the answer that is still to come");
+    detached.finish("for nobody");
+    scene.settle();
+}

@@ -368,3 +368,77 @@ fn a_session_is_asked_from_outside_and_whoever_asked_is_told_once() {
     scene.end_of_stream(stream);
     assert!(ended.try_recv().unwrap().unwrap_err().contains("ended"));
 }
+
+#[test]
+fn inv69_whoever_is_told_may_ask_again_at_once() {
+    let (known, knows) = channel();
+    let whoami = move |call: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
+        known.send(call.session_id().unwrap()).unwrap();
+        Ok(CallToolResult::text(""))
+    };
+    let mut scene = Scene::tuned(|server| server.tool(Tool::new("whoami"), whoami));
+    let client = scene.connect();
+    let session = session(&mut scene, client);
+    assert_response!(scene.ask(client, &session.call(1, "whoami", json!({}))), 200);
+    let id = knows.recv().unwrap();
+    let stream = scene.connect();
+    scene.send(stream, session.listen().bytes());
+    scene.stream(stream);
+    scene.blocks(stream);
+    let handle = ServerHandle::of(&scene.engine);
+    let (told, tells) = channel();
+    let again = handle.clone();
+    handle.ping(id, move |first| {
+        let told = told.clone();
+        again.ping(id, move |second| told.send((first.is_ok(), second.is_ok())).unwrap());
+    });
+    scene.settle();
+    let (first, _) = question(&mut scene, stream);
+    reply(&mut scene, &session, &first, &json!({}));
+    let (second, _) = question(&mut scene, stream);
+    assert_ne!(first, second);
+    assert!(tells.try_recv().is_err());
+    reply(&mut scene, &session, &second, &json!({}));
+    assert_eq!(tells.try_recv(), Ok((true, true)));
+}
+
+#[test]
+fn inv152_hints_for_caches_are_on_neither_questions_nor_errors_nor_classic_answers() {
+    let hinted = |answer: &Value| {
+        let found = answer.get("result").or_else(|| answer.get("error")).unwrap();
+        found.get("ttlMs").is_some() || found.get("cacheScope").is_some()
+    };
+    let mut scene = scene();
+    let client = scene.connect();
+    let list = scene.ask(client, &Request::modern(1, "tools/list", json!({})));
+    assert!(hinted(&list.message()), "there would be something to leave out");
+    let read = |uri: &str| Request::modern(2, "resources/read", json!({ "uri": uri }));
+    assert!(hinted(&scene.ask(client, &read("file:///a.txt")).message()));
+    assert!(!hinted(&scene.ask(client, &read("file:///none.txt")).message()));
+    assert!(!hinted(&scene.ask(client, &call(3, "greet", json!({}))).message()));
+    let session = session(&mut scene, client);
+    for method in ["tools/list", "resources/list"] {
+        let classic = session.request(4, method, json!({}));
+        assert!(!hinted(&scene.ask(client, &classic).message()));
+    }
+}
+
+#[test]
+fn the_number_of_questions_that_wait_is_limited() {
+    let limits = waterwheel::Limits { asks_max: 1, ..waterwheel::Limits::default() };
+    let mut scene = Scene::tuned(|server| with_tools(server).limits(limits));
+    let client = scene.connect();
+    let session = session(&mut scene, client);
+    scene.send(client, session.call(7, "greet", json!({})).bytes());
+    scene.stream(client);
+    let (id, _) = question(&mut scene, client);
+    let other = scene.connect();
+    let refused = scene.ask(other, &session.call(8, "greet", json!({})));
+    assert_eq!(refused.result()["isError"], true);
+    assert_eq!(scene.engine.asks(), 1);
+    reply(&mut scene, &session, &id, &accept("Ada"));
+    let (id, _) = question(&mut scene, client);
+    reply(&mut scene, &session, &id, &accept("Lovelace"));
+    assert_eq!(scene.blocks(client)[0].data()["id"], 7);
+    scene.end_of_stream(client);
+}

@@ -1,10 +1,15 @@
 //! Sessions of the classic era: who gets one, who may use it, when it ends.
 
+use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
 use serde_json::json;
 use waterwheel::filter::security::{Denial, Verdict};
-use waterwheel::{Limits, Principal, ServerBuilder, Timeouts};
+use waterwheel::mcp::model::{FormSchema, TextField};
+use waterwheel::{
+    AskError, CallError, CallToolResult, InputRequest, Limits, Principal, ServerBuilder,
+    ServerHandle, Timeouts, Tool, ToolCall,
+};
 
 use crate::support::{Request, Scene, Session, assert_response, message, seconds};
 
@@ -273,4 +278,64 @@ fn a_session_outlives_the_connections_it_is_used_from() {
         assert_response!(scene.ask_apart(&session.request(1, "ping", json!({}))), 200);
         scene.advance(Duration::from_secs(1));
     }
+}
+
+#[test]
+fn b074_a_session_of_another_process_is_unknown_and_nothing_worse() {
+    let (mut one, mut other) = (Scene::new(), Scene::new());
+    let client = one.connect();
+    let session = one.initialize(client, "2025-11-25");
+    let stream = session.listen();
+    for request in uses(&session).into_iter().chain([stream]) {
+        assert_response!(other.ask_apart(&request), 404, error = -32600);
+    }
+    let again = other.connect();
+    let session = other.initialize(again, "2025-11-25");
+    assert_response!(other.ask(again, &session.request(1, "tools/list", json!({}))), 200);
+
+    let stateless = || Scene::tuned(|server| server.stateless());
+    let mut both = [stateless(), stateless()];
+    for which in [0, 1, 0] {
+        let request = session.request(1, "tools/list", json!({}));
+        assert_response!(both[which].ask_apart(&request), 200);
+    }
+}
+
+#[test]
+fn inv97_a_session_that_expires_hears_of_nothing_and_whoever_asks_it_is_told_once() {
+    let (found, finds) = std::sync::mpsc::channel();
+    let whoami = move |call: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
+        found.send(call.session_id().unwrap()).unwrap();
+        Ok(CallToolResult::text(""))
+    };
+    let mut scene = Scene::tuned(|server| server.tool(Tool::new("whoami"), whoami));
+    let client = scene.connect();
+    let able = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "c", "version": "0" },
+    });
+    let response = scene.ask(client, &Request::post(message(1, "initialize", able)));
+    let session = Session::new(response.field("mcp-session-id").unwrap(), "2025-11-25");
+    let followed = session.request(2, "resources/subscribe", json!({ "uri": "a:1" }));
+    assert_response!(scene.ask(client, &followed), 200);
+    assert_response!(scene.ask(client, &session.call(3, "whoami", json!({}))), 200);
+    let id = finds.recv().unwrap();
+    let handle = ServerHandle::of(&scene.engine);
+    let (told, tells) = std::sync::mpsc::channel();
+    scene.advance(seconds(250));
+    let form = FormSchema::new().field("name", TextField::new());
+    handle.ask(id, InputRequest::elicit("Are you there?", form), move |outcome| {
+        told.send(matches!(outcome, Err(AskError::NoSession))).unwrap();
+    });
+    scene.settle();
+    assert_eq!((scene.engine.asks(), tells.try_recv()), (1, Err(TryRecvError::Empty)));
+    scene.advance(seconds(70));
+    assert_eq!(scene.engine.sessions(), 0);
+    assert_eq!((scene.engine.asks(), tells.try_recv()), (0, Ok(true)));
+    assert_eq!(tells.try_recv(), Err(TryRecvError::Disconnected), "it is told once");
+    handle.resource_updated("a:1");
+    scene.settle();
+    scene.advance(seconds(1));
+    assert_response!(scene.ask_apart(&session.listen()), 404);
 }

@@ -434,3 +434,163 @@ fn answers_that_come_from_other_threads_find_their_connections() {
         assert_eq!(response.text(), index.to_string());
     }
 }
+
+#[test]
+fn b075_streamed_calls_leave_neither_connections_nor_streams_behind() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    scene.hang_up(client);
+    for id in 0..500 {
+        let (classic, modern) = (scene.connect(), scene.connect());
+        scene.send(classic, session.call(id, "slow_stream", json!({})).bytes());
+        scene.send(modern, slow(id).bytes());
+        for _ in 0..2 {
+            let mut call = scene.take_call();
+            let _ = call.responder.log(LogLevel::Error, None, &"begun");
+            call.finish("done");
+        }
+        scene.settle();
+        for client in [classic, modern] {
+            assert_eq!(scene.response(client).message()["id"], id, "it ends with the answer");
+            scene.hang_up(client);
+        }
+        assert_eq!((scene.engine.connections(), scene.engine.exchanges()), (0, 0));
+    }
+    assert_eq!(scene.engine.retained_streams(), 500, "for as long as anybody may ask for them");
+    scene.advance(seconds(60));
+    assert_eq!(scene.engine.retained_bytes(), 0);
+}
+
+#[test]
+fn b099_callers_with_the_same_id_each_get_their_own_answer() {
+    let classic = |scene: &mut Scene| -> Vec<Request> {
+        let client = scene.connect();
+        let sessions = [0; 3].map(|_| scene.initialize(client, "2025-11-25"));
+        sessions.iter().map(|session| session.call(1, "slow", json!({}))).collect()
+    };
+    let bare =
+        || Request::post(crate::support::message(1, "tools/call", json!({ "name": "slow" })));
+    let mut stateless = Scene::tuned(|server| server.stateless());
+    let mut scene = Scene::new();
+    let in_sessions = classic(&mut scene);
+    for (scene, requests) in [
+        (&mut scene, in_sessions),
+        (&mut Scene::new(), vec![slow(1), slow(1), slow(1)]),
+        (&mut stateless, vec![bare(), bare(), bare()]),
+    ] {
+        let clients: Vec<_> = requests.iter().map(|_| scene.connect()).collect();
+        for (client, request) in clients.iter().zip(&requests) {
+            scene.put(*client, &request.bytes());
+        }
+        scene.settle();
+        let calls: Vec<_> = requests.iter().map(|_| scene.take_call()).collect();
+        scene.cut(clients[1]);
+        for (number, call) in calls.into_iter().enumerate().rev() {
+            call.finish(&number.to_string());
+        }
+        scene.settle();
+        assert_eq!(scene.response(clients[0]).text(), "0");
+        assert_eq!(scene.response(clients[2]).text(), "2");
+        assert_eq!(scene.received(clients[1]), b"");
+    }
+}
+
+#[test]
+fn inv40_the_gate_closes_again_behind_every_stream() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    scene.send(client, [slow(1).bytes(), slow(2).bytes(), slow(3).bytes()].concat());
+    for id in 1..=3 {
+        assert_eq!(scene.held.len(), 1, "one at a time");
+        let mut call = scene.take_call();
+        call.progress(1.0);
+        scene.settle();
+        assert_response!(scene.stream(client), 200);
+        assert_eq!(scene.blocks(client).len(), 1);
+        scene.send(client, list(10 + id).bytes());
+        assert_eq!(scene.received(client), b"");
+        call.finish("done");
+        scene.settle();
+        assert_eq!(scene.blocks(client)[0].data()["id"], id);
+        scene.end_of_stream(client);
+    }
+    for id in 11..=13 {
+        assert_eq!(scene.response(client).message()["id"], id);
+    }
+}
+
+#[test]
+fn inv49_fields_that_were_settled_with_the_request_are_on_every_kind_of_answer() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    let origin = |request: Request| request.field("Origin", "http://localhost:6274");
+    let allowed = |head: &crate::support::Response| {
+        assert_eq!(
+            head.field("access-control-allow-origin"),
+            Some("http://localhost:6274"),
+            "{head:?}"
+        );
+    };
+    scene.send(client, origin(session.call(1, "slow", json!({}))).bytes());
+    scene.take_call().finish("later");
+    scene.settle();
+    allowed(&scene.response(client));
+
+    scene.send(client, origin(session.call(2, "slow_stream", json!({}))).bytes());
+    allowed(&scene.stream(client));
+    let place = scene.blocks(client)[0].id().to_owned();
+    scene.cut(client);
+    let again = scene.connect();
+    scene.send(again, origin(session.resume(&place)).bytes());
+    allowed(&scene.stream(again));
+    let call = scene.take_call();
+    scene.cut(again);
+    call.finish("done");
+    scene.settle();
+    allowed(&scene.ask_apart(&origin(session.resume(&place))));
+
+    let listening = scene.connect();
+    scene.send(listening, origin(session.listen()).bytes());
+    allowed(&scene.stream(listening));
+    scene.take_received(listening);
+}
+
+#[test]
+fn inv54_whatever_is_said_to_a_caller_who_has_left_breaks_nothing() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    let requests = [session.call(1, "slow", json!({})), session.call(2, "slow_stream", json!({}))];
+    for request in requests.into_iter().chain([slow(3)]) {
+        let client = scene.connect();
+        scene.send(client, request.bytes());
+        let mut call = scene.take_call();
+        let key = scene.key(client);
+        // The connection is gone, and the loop has not been told of it by a turn.
+        scene.engine.close(key, waterwheel::CloseReason::TransportFailed);
+        let _ = call.responder.log(LogLevel::Error, None, &"to nobody");
+        call.progress(1.0);
+        call.responder.release_connection(seconds(1));
+        call.finish("done");
+        scene.settle();
+        scene.take_received(client);
+        assert_eq!(scene.engine.exchanges(), 0);
+    }
+}
+
+#[test]
+fn inv64_a_stream_of_a_session_has_no_id_by_which_it_could_be_cancelled() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    scene.send(client, session.listen().bytes());
+    assert_response!(scene.stream(client), 200);
+    let place = scene.blocks(client)[0].id().to_owned();
+    for id in [json!(0), json!(1), json!(null), json!(""), json!(place)] {
+        assert_response!(scene.ask_apart(&session.cancel(id)), 202);
+    }
+    assert_eq!(scene.engine.exchanges(), 1);
+    assert_eq!(scene.received(client), b"");
+}

@@ -10,6 +10,8 @@ usage: everything [OPTION]...
   --origin ORIGIN   lets web pages of this origin call, * those of any; may be given several
                     times, and only pages of this machine may call if it is not given at all
   --access-log      logs every response
+  --info            serves /info, which tells people what the server is and holds
+  --metrics         serves /metrics, which Prometheus reads; needs a build with feature metrics
   --audit           logs every MCP request and how it ended, by a middleware
   --rate N          refuses what a caller asks beyond N requests a second
   --breaker N       leaves a tool alone for ten seconds once it failed N times in a row
@@ -38,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) origins: Vec<String>,
     pub(crate) logs_access: bool,
     pub(crate) audits: bool,
+    pub(crate) informs: bool,
+    pub(crate) measures: bool,
     pub(crate) rate: Option<u32>,
     pub(crate) breaker: Option<u32>,
 }
@@ -59,6 +63,9 @@ impl Options {
                 "--origin" => options.origins.push(read(&argument, value.next())),
                 "--access-log" => options.logs_access = true,
                 "--audit" => options.audits = true,
+                "--info" => options.informs = true,
+                "--metrics" if cfg!(feature = "metrics") => options.measures = true,
+                "--metrics" => fail("--metrics needs a build with the feature `metrics`"),
                 "--rate" => options.rate = Some(read(&argument, value.next())),
                 "--breaker" => options.breaker = Some(read(&argument, value.next())),
                 _ => fail(format_args!("unknown argument {argument:?}")),

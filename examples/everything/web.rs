@@ -31,6 +31,13 @@ fn add_operations(mut server: ServerBuilder, options: &Options) -> ServerBuilder
     if options.audits {
         server = server.middleware(Audit);
     }
+    if options.informs {
+        server = server.info();
+    }
+    #[cfg(feature = "metrics")]
+    if options.measures {
+        server = server.metrics();
+    }
     if let Some(requests) = options.rate {
         server = server.rate_limit(RateLimit::per_second(requests));
     }

@@ -3,16 +3,17 @@
 /// What is different about most field names: their length and three of their letters, whatever the
 /// case. Names with the same tag still have to be compared, those with different ones need not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tag([u8; 4]);
+pub(super) struct Tag(u32);
 
 impl Tag {
     #[inline]
     pub(super) const fn of(name: &[u8]) -> Self {
         let len = name.len();
         if len == 0 {
-            return Self([0; 4]);
+            return Self(0);
         }
-        Self([len as u8, name[0] | CASE, name[len / 2] | CASE, name[len - 1] | CASE])
+        let letters = [name[0] | CASE, name[len / 2] | CASE, name[len - 1] | CASE];
+        Self(u32::from_le_bytes([len as u8, letters[0], letters[1], letters[2]]))
     }
 }
 

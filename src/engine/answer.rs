@@ -195,7 +195,7 @@ impl<T> Engine<T> {
             now,
             conn: key,
             peer: &conn.peer,
-            facts: Facts { method: request.method(), path: request.path() },
+            facts: Facts::of(&request),
             passage: &mut conn.passage,
             catalog,
             sessions,
@@ -362,7 +362,7 @@ impl<T> Engine<T> {
     ) -> ResponseHead {
         let mut head = exchange.head.clone();
         head.status = status;
-        let facts = Facts { method: exchange.facts.0, path: &exchange.facts.1 };
+        let facts = Facts::new(exchange.facts.0, &exchange.facts.1);
         self.filter_head(key, facts, &mut head, now);
         head
     }

@@ -403,7 +403,7 @@ impl Desk<'_> {
             flags: Arc::new(Flags::default()),
             reply: self.reply,
             head,
-            facts: (self.facts.method, self.facts.path.into()),
+            facts: (self.facts.method, self.facts.path().into()),
             keep_alive: None,
             watch: None,
         })

@@ -243,7 +243,7 @@ impl<T> Engine<T> {
             again: Some(id),
             reply,
             passage: &mut passage,
-            facts: Facts { method: Method::Post, path: "" },
+            facts: Facts::new(Method::Post, ""),
             exchanges,
             sessions,
             subscriptions,

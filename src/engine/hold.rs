@@ -56,7 +56,7 @@ impl<T> Engine<T> {
             now,
             conn: key,
             peer,
-            facts: Facts { method: request.method(), path: request.path() },
+            facts: Facts::of(&request),
             passage,
             catalog,
             sessions,

@@ -160,7 +160,7 @@ impl<T> Engine<T> {
             now,
             conn: key,
             peer,
-            facts: Facts { method: request.method(), path: request.path() },
+            facts: Facts::of(&request),
             passage,
             catalog,
             sessions,
@@ -220,7 +220,7 @@ impl<T> Engine<T> {
         let Conn { input, codec, passage, peer, .. } = conn;
         let request = codec.request(input);
         let reply = Reply::to(&request);
-        let facts = Facts { method: request.method(), path: request.path() };
+        let facts = Facts::of(&request);
         let mut cx =
             Cx { now, conn: key, peer, facts, passage, catalog, sessions, health: *health };
         let flow = guarded(|| chain.on_request(&request, &mut cx))

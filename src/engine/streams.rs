@@ -121,7 +121,7 @@ impl<T> Engine<T> {
         let mut head = std::mem::replace(&mut exchange.head, ResponseHead::new(Status::OK));
         let (method, path) = (exchange.facts.0, exchange.facts.1.clone());
         let reply = exchange.reply;
-        self.filter_head(key, Facts { method, path: &path }, &mut head, now);
+        self.filter_head(key, Facts::new(method, &path), &mut head, now);
         self.pool_output(key);
         let reply = self.closing_in_shutdown(reply);
         let Self { conns, date, http10, .. } = self;

@@ -198,8 +198,7 @@ impl Filter for Endpoint {
 
 impl Endpoint {
     fn serves(&self, cx: &Cx<'_>) -> bool {
-        let path = super::normal(cx.facts.path);
-        self.paths.iter().any(|known| known == path)
+        self.paths.iter().any(|known| cx.facts.is_at(known))
     }
 
     fn on_post<'r>(&self, request: &Request<'r>, cx: &mut Cx<'_>) -> Result<Inbound<'r>, Response> {

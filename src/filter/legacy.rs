@@ -62,8 +62,7 @@ impl Filter for LegacyEndpoint {
     fn on_request<'r>(&mut self, request: &Request<'r>, cx: &mut Cx<'_>) -> Flow<'r> {
         let inbound = if self.is_message(cx) {
             self.on_post(request, cx)
-        } else if cx.facts.method == Method::Get && super::normal(cx.facts.path) == self.stream_path
-        {
+        } else if cx.facts.method == Method::Get && cx.facts.is_at(&self.stream_path) {
             self.on_get(request, cx)
         } else {
             return Flow::Next;
@@ -76,7 +75,7 @@ impl Filter for LegacyEndpoint {
 
 impl LegacyEndpoint {
     fn is_message(&self, cx: &Cx<'_>) -> bool {
-        cx.facts.method == Method::Post && super::normal(cx.facts.path) == self.messages_path
+        cx.facts.method == Method::Post && cx.facts.is_at(&self.messages_path)
     }
 
     fn on_get<'r>(&self, request: &Request<'r>, cx: &Cx<'_>) -> Result<Inbound<'r>, Response> {

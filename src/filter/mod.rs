@@ -136,7 +136,31 @@ pub struct Cx<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub(crate) method: Method,
-    pub(crate) path: &'a str,
+    /// Only few ask for it as text, which would have to be checked every time.
+    path: &'a [u8],
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(method: Method, path: &'a str) -> Self {
+        Self { method, path: path.as_bytes() }
+    }
+
+    pub(crate) fn of(request: &Request<'a>) -> Self {
+        Self { method: request.method(), path: request.path_bytes() }
+    }
+
+    pub(crate) fn path(&self) -> &'a str {
+        std::str::from_utf8(self.path).unwrap_or_default()
+    }
+
+    /// Whether the request is for this path, which has no trailing slash; its own may have one.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        let own = match self.path {
+            [shorter @ .., b'/'] if !shorter.is_empty() => shorter,
+            path => path,
+        };
+        own == path.as_bytes()
+    }
 }
 
 impl Cx<'_> {
@@ -161,7 +185,7 @@ impl Cx<'_> {
     /// The path of the request that is being decided or answered, without its query.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.facts.path
+        self.facts.path()
     }
 
     /// Names the connection, for filters that keep state per connection.

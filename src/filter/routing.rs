@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::endpoint::names_modern_revision;
-use super::{Cx, Filter, Flow, Health, Refusal, Report, Response, normal};
+use super::{Cx, Facts, Filter, Flow, Health, Refusal, Report, Response, normal};
 use crate::http::{Method, Request, ResponseHead, Status};
 
 /// Answers what has a route of its own, turns away what has none, and lets the rest pass.
@@ -104,9 +104,8 @@ impl Router {
         }
     }
 
-    fn find(&self, request: &Request<'_>, path: &str) -> Lookup {
-        let (path, method) = (normal(path), request.method());
-        let ours = |route: &Route| route.method == method && route.path == path;
+    fn find(&self, request: &Request<'_>, facts: &Facts<'_>) -> Lookup {
+        let ours = |route: &Route| route.method == facts.method && facts.is_at(&route.path);
         if let Some(index) = self.routes.iter().position(ours)
             && !matches!(self.routes[index].action, Action::PassClassic)
         {
@@ -122,7 +121,7 @@ impl Router {
         }
         // A modern caller has no use for methods that only exist for others.
         let extra = (!modern).then_some(Method::Options);
-        match self.allow(path, extra, serves) {
+        match self.allow(normal(facts.path()), extra, serves) {
             allow if allow.is_empty() => Lookup::Missing,
             allow => Lookup::WrongMethod(allow),
         }
@@ -131,7 +130,7 @@ impl Router {
 
 impl Filter for Router {
     fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        match self.find(request, cx.facts.path) {
+        match self.find(request, &cx.facts) {
             Lookup::Found(index) => {
                 cx.passage.route = Some(index);
                 Ok(())

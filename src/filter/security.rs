@@ -97,8 +97,7 @@ impl Security {
         if self.auth.is_none() && self.rate.is_none() {
             return Ok(());
         }
-        let path = super::normal(cx.facts.path);
-        if self.open_paths.iter().any(|open| open == path) {
+        if self.open_paths.iter().any(|open| cx.facts.is_at(open)) {
             return Ok(());
         }
         // Whoever guesses at credentials runs out of guesses, and the hook is spared the rest.
@@ -130,14 +129,12 @@ impl Security {
     }
 
     fn is_public(&self, cx: &Cx<'_>) -> bool {
-        let path = super::normal(cx.facts.path);
-        self.public_paths.iter().any(|public| public == path)
+        self.public_paths.iter().any(|public| cx.facts.is_at(public))
     }
 
     /// Answers a preflight without credentials: browsers send none with it.
     fn preflight(&self, request: &Request<'_>, cx: &Cx<'_>) -> Response {
-        let path = super::normal(cx.facts.path);
-        let served = self.methods.iter().find(|(known, _)| known == path);
+        let served = self.methods.iter().find(|(known, _)| cx.facts.is_at(known));
         let methods = served.map_or("OPTIONS", |(_, methods)| methods).to_owned();
         let response = Response::empty(Status::NO_CONTENT).field("Allow", methods.clone());
         if request.field("origin").is_none() {

@@ -201,8 +201,14 @@ impl<'a> Request<'a> {
     /// has none, `*` for the asterisk form, empty for CONNECT.
     #[must_use]
     pub fn path(&self) -> &'a str {
-        match self.head.target.path.text(self.bytes) {
-            "" if self.head.target.authority.is_some() && self.method() != Method::Connect => "/",
+        std::str::from_utf8(self.path_bytes()).unwrap_or_default()
+    }
+
+    /// The same as bytes, which need not be checked to be text.
+    #[must_use]
+    pub fn path_bytes(&self) -> &'a [u8] {
+        match self.head.target.path.bytes(self.bytes) {
+            b"" if self.head.target.authority.is_some() && self.method() != Method::Connect => b"/",
             path => path,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::{Cx, Filter, Flow, Hold, RateLimit, Refusal, Response, normal};
+use super::super::{Cx, Filter, Flow, Hold, RateLimit, Refusal, Response};
 use super::memory::Memory;
 use super::token::Fault;
 use super::verdict::Finding;
@@ -105,8 +105,7 @@ impl BearerGate {
 
 impl Filter for BearerGate {
     fn on_head(&mut self, request: &Request<'_>, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        let path = normal(cx.facts.path);
-        if self.open_paths.iter().any(|open| open == path) {
+        if self.open_paths.iter().any(|open| cx.facts.is_at(open)) {
             return Ok(());
         }
         // Whoever guesses at tokens runs out of guesses, and the check is spared the rest.

@@ -366,7 +366,7 @@ impl Swarm {
             return self.answered(call);
         }
         let until = self.scene.now() + PATIENCE_OF_USERS;
-        self.calls[call].state = State::Asking { until, waits_for: asked };
+        self.calls[call].state = State::Asking { until, asked_in: self.step, waits_for: asked };
     }
 
     /// Withdraws the questions of a call.

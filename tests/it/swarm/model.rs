@@ -141,6 +141,8 @@ pub(super) enum State {
     /// It waits for answers to these of its questions.
     Asking {
         until: Instant,
+        /// The step in which it asked: of two that are due, the first to ask is given up first.
+        asked_in: usize,
         waits_for: Vec<usize>,
     },
     Over,

@@ -47,7 +47,12 @@ impl Swarm {
         if self.announce_at.take_if(|at| *at <= now).is_some() {
             self.announce();
         }
-        for call in self.running.clone() {
+        let mut running = self.running.clone();
+        running.sort_by_key(|call| match self.calls[*call].state {
+            State::Asking { asked_in, .. } => Some(asked_in),
+            _ => None,
+        });
+        for call in running {
             self.tick_call(call);
         }
         for ping in &mut self.pings {

@@ -17,7 +17,9 @@ pub(crate) struct DetachedStore {
     records: HashMap<ExchangeId, Record, Hasher>,
     /// Ended records in the order in which they are given up. An entry whose record has other
     /// plans by now is passed over.
-    ended: VecDeque<(Instant, ExchangeId)>,
+    ended: VecDeque<(End, ExchangeId)>,
+    /// Ends so far: each has a number.
+    ends: u64,
     events: usize,
     bytes: usize,
     limits: ReplayLimits,
@@ -33,8 +35,17 @@ struct Record {
     /// Events so far, dropped ones included: the number of the newest.
     said: u32,
     bytes: usize,
-    /// Some once nothing more will be said: when the record is given up.
-    until: Option<Instant>,
+    /// Some once nothing more will be said.
+    end: Option<End>,
+}
+
+/// That nothing is said on a stream any more. A stream may end, go on and end again within an
+/// instant; the number tells such ends apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct End {
+    number: u64,
+    /// When the record is given up.
+    due: Instant,
 }
 
 impl Record {
@@ -74,6 +85,7 @@ impl DetachedStore {
         Self {
             records: HashMap::default(),
             ended: VecDeque::new(),
+            ends: 0,
             events: 0,
             bytes: 0,
             limits,
@@ -93,7 +105,7 @@ impl DetachedStore {
             }
         }
         let record =
-            Record { session, kind, events: VecDeque::new(), said: 0, bytes: 0, until: None };
+            Record { session, kind, events: VecDeque::new(), said: 0, bytes: 0, end: None };
         self.records.insert(id, record);
         true
     }
@@ -150,10 +162,11 @@ impl DetachedStore {
 
     /// Says that nothing more comes; the record is kept for the time of retention.
     pub(crate) fn end(&mut self, id: ExchangeId, now: Instant) {
-        let until = now + self.retention;
+        let end = End { number: self.ends, due: now + self.retention };
         if let Some(record) = self.records.get_mut(&id) {
-            record.until = Some(until);
-            self.ended.push_back((until, id));
+            record.end = Some(end);
+            self.ends += 1;
+            self.ended.push_back((end, id));
             self.drop_stale_entries();
         }
     }
@@ -163,14 +176,14 @@ impl DetachedStore {
     fn drop_stale_entries(&mut self) {
         let Self { ended, records, .. } = self;
         if ended.len() > STALE_MIN + records.len() * 2 {
-            ended.retain(|(due, id)| records.get(id).is_some_and(|it| it.until == Some(*due)));
+            ended.retain(|(end, id)| records.get(id).is_some_and(|it| it.end == Some(*end)));
         }
     }
 
     /// Says that an ended stream goes on: its client has come back.
     pub(crate) fn reopen(&mut self, id: ExchangeId) {
         if let Some(record) = self.records.get_mut(&id) {
-            record.until = None;
+            record.end = None;
         }
     }
 
@@ -186,7 +199,7 @@ impl DetachedStore {
         let known = record.session == session
             && after.seq <= record.said
             && after.seq + 1 >= record.first();
-        known.then_some(match (record.until, record.kind) {
+        known.then_some(match (record.end, record.kind) {
             (None, _) => Replay::Open,
             (Some(_), Recorded::Answer) => Replay::Answered,
             (Some(_), Recorded::Session) => Replay::Left,
@@ -222,7 +235,7 @@ impl DetachedStore {
 
     /// Gives up what is due.
     pub(crate) fn expire(&mut self, now: Instant) {
-        while let Some(entry) = self.ended.front().copied().filter(|(due, _)| *due <= now) {
+        while let Some(entry) = self.ended.front().copied().filter(|(end, _)| end.due <= now) {
             self.ended.pop_front();
             self.give_up(entry);
         }
@@ -230,7 +243,7 @@ impl DetachedStore {
 
     /// When the next record is given up.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.ended.front().map(|(due, _)| *due)
+        self.ended.front().map(|(end, _)| end.due)
     }
 
     /// Gives up the record that ended first; false if none has ended.
@@ -244,8 +257,8 @@ impl DetachedStore {
     }
 
     /// Gives up the record that an entry is about; false if that has other plans by now.
-    fn give_up(&mut self, (due, id): (Instant, ExchangeId)) -> bool {
-        let stands = self.records.get(&id).is_some_and(|record| record.until == Some(due));
+    fn give_up(&mut self, (end, id): (End, ExchangeId)) -> bool {
+        let stands = self.records.get(&id).is_some_and(|record| record.end == Some(end));
         if stands {
             self.forget(id);
         }
@@ -310,6 +323,23 @@ mod tests {
         assert_eq!(find(&store, 1, 1, 2), None, "it is somebody else's");
         assert_eq!(find(&store, 9, 0, 1), None);
         assert_eq!(store.record(ExchangeId(9), b"x"), None);
+    }
+
+    #[test]
+    fn a_record_is_given_up_by_its_last_end_although_all_were_in_one_instant() {
+        let mut store = store(2, 16);
+        let now = epoch();
+        for exchange in [1, 2] {
+            store.open(ExchangeId(exchange), session(1), Recorded::Session);
+            store.record(ExchangeId(exchange), b"x");
+        }
+        store.end(ExchangeId(1), now);
+        store.reopen(ExchangeId(1));
+        store.end(ExchangeId(2), now);
+        store.end(ExchangeId(1), now);
+        assert!(store.open(ExchangeId(3), session(1), Recorded::Session));
+        assert_eq!(find(&store, 2, 1, 1), None, "it ended first");
+        assert_eq!(find(&store, 1, 1, 1), Some(Replay::Left));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod support {
     pub(crate) mod request;
     #[expect(dead_code, reason = "the engine's own tests use more of it")]
     pub(crate) mod response;
-    #[expect(dead_code, reason = "the tests of TLS use more of it")]
+    #[expect(dead_code, reason = "the other tests on sockets use more of it")]
     pub(crate) mod running;
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use waterwheel::{CallToolResult, Error, Server, ServerBuilder, ServerHandle, Tool, ToolCall};
 
 use super::request::Request;
-use super::response::Response;
+use super::response::{Block, Response, parse_chunks};
 
 /// Longer than anything here takes on the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -110,6 +110,31 @@ impl<S: Read + Write> Client<S> {
     pub(crate) fn ask(&mut self, request: &Request) -> Response {
         self.send(&request.bytes());
         self.response()
+    }
+
+    /// Reads the head of a stream.
+    #[track_caller]
+    pub(crate) fn stream(&mut self) -> Response {
+        loop {
+            if let Some((head, taken)) = Response::parse_head(&self.received) {
+                self.received.drain(..taken);
+                return head;
+            }
+            assert!(self.read() > 0, "the connection ended before its answer");
+        }
+    }
+
+    /// Reads a stream until there is something on it.
+    #[track_caller]
+    pub(crate) fn blocks(&mut self) -> Vec<Block> {
+        loop {
+            let (blocks, taken) = parse_chunks(&self.received);
+            if !blocks.is_empty() {
+                self.received.drain(..taken);
+                return blocks;
+            }
+            assert!(self.read() > 0, "the connection ended in a stream");
+        }
     }
 
     /// Reads on; zero at the end.

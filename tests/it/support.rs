@@ -32,6 +32,8 @@ pub(crate) struct Scene {
     peers: Vec<Peer>,
     /// Those whose connection has not been reaped.
     live: Vec<usize>,
+    /// Connections that the engine has closed so far.
+    closed: usize,
 }
 
 /// One connection, as its test names it.
@@ -50,7 +52,8 @@ struct Peer {
     room: usize,
     /// The engine has closed its sending side.
     half_closed: bool,
-    closed: bool,
+    /// The engine has closed the connection; how many it had closed before.
+    closed: Option<usize>,
 }
 
 impl Scene {
@@ -69,7 +72,8 @@ impl Scene {
     /// Any server.
     pub(crate) fn of(builder: ServerBuilder, held: Held) -> Self {
         let engine = builder.build_engine().expect("the description has no mistake");
-        let mut scene = Self { engine, held, now: epoch(), peers: Vec::new(), live: Vec::new() };
+        let mut scene =
+            Self { engine, held, now: epoch(), peers: Vec::new(), live: Vec::new(), closed: 0 };
         scene.engine.start(scene.now);
         scene
     }
@@ -95,7 +99,7 @@ impl Scene {
             reads_max: usize::MAX,
             room: usize::MAX,
             half_closed: false,
-            closed: false,
+            closed: None,
         });
         self.live.push(index);
         Some(Client(index))
@@ -154,7 +158,7 @@ impl Scene {
     #[track_caller]
     fn take_response(&mut self, client: Client, is_head: bool) -> Option<Response> {
         let peer = &mut self.peers[client.0];
-        let at_end = peer.half_closed || peer.closed;
+        let at_end = peer.half_closed || peer.closed.is_some();
         let (response, taken) = Response::parse(&peer.received, is_head, at_end)?;
         peer.received.drain(..taken);
         Some(response)
@@ -310,8 +314,11 @@ impl Scene {
     }
 
     fn reap(&mut self) {
-        while let Some(index) = self.engine.poll_dead() {
-            self.peers[index].closed = true;
+        let dead: Vec<usize> = std::iter::from_fn(|| self.engine.poll_dead()).collect();
+        // The last to be closed is given back first.
+        for index in dead.into_iter().rev() {
+            self.peers[index].closed = Some(self.closed);
+            self.closed += 1;
             self.peers[index].waiting.clear();
             self.live.retain(|live| *live != index);
         }
@@ -348,7 +355,7 @@ impl Scene {
     /// Whether another request would be read from this connection.
     pub(crate) fn is_open(&self, client: Client) -> bool {
         let peer = &self.peers[client.0];
-        !peer.closed && !peer.half_closed
+        peer.closed.is_none() && !peer.half_closed
     }
 
     pub(crate) fn is_half_closed(&self, client: Client) -> bool {
@@ -356,6 +363,11 @@ impl Scene {
     }
 
     pub(crate) fn is_closed(&self, client: Client) -> bool {
+        self.peers[client.0].closed.is_some()
+    }
+
+    /// How many connections had been closed before this one, if it is closed.
+    pub(crate) fn closed_after(&self, client: Client) -> Option<usize> {
         self.peers[client.0].closed
     }
 

@@ -296,20 +296,30 @@ impl Swarm {
     /// Looks at every connection, and at the numbers the server keeps about itself.
     pub(super) fn check(&mut self) {
         self.collect_calls();
+        self.forget_closed_lines();
         for at in self.lines.keys().copied().collect::<Vec<_>>() {
-            let line = &self.lines[&at];
-            if self.scene.is_closed(line.client) {
-                assert!(line.stalled || line.is_free(), "line {at} was closed: {:?}", line.due);
-                if let Some(stream) = self.forget_line(at) {
-                    self.settle_left(stream);
-                }
-                continue;
-            }
             self.read(at);
             self.check_line(at);
         }
         self.check_calls();
         self.check_gauges();
+    }
+
+    /// Takes away what the server has closed, in the order in which it did.
+    fn forget_closed_lines(&mut self) {
+        let closed = |(at, line): (&usize, &Line)| {
+            let after = self.scene.closed_after(line.client)?;
+            Some((after, *at))
+        };
+        let mut closed: Vec<(usize, usize)> = self.lines.iter().filter_map(closed).collect();
+        closed.sort_unstable();
+        for (_, at) in closed {
+            let line = &self.lines[&at];
+            assert!(line.stalled || line.is_free(), "line {at} was closed: {:?}", line.due);
+            if let Some(stream) = self.forget_line(at) {
+                self.settle_left(stream);
+            }
+        }
     }
 
     /// A client that reads must have been told everything by now.

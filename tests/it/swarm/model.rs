@@ -164,6 +164,8 @@ pub(super) struct Ping {
     pub(super) until: Instant,
     pub(super) told: Receiver<Heard>,
     pub(super) expected: Option<Heard>,
+    /// Its session has grown too old: by then it hears of that, unless its own time is up before.
+    pub(super) ends_by: Option<Instant>,
 }
 
 /// What somebody was told who asked.

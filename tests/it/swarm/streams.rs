@@ -104,6 +104,7 @@ impl Swarm {
     }
 
     pub(super) fn forget_record(&mut self, at: usize) {
+        self.note(|it| format!("  the record of stream {at} is given up; ended: {:?}", it.ended));
         self.records.remove(&at);
         self.ended.retain(|ended| *ended != at);
     }
@@ -112,6 +113,7 @@ impl Swarm {
     pub(super) fn end_record(&mut self, at: usize) {
         if self.records.contains(&at) {
             self.ended.push_back(at);
+            self.note(|it| format!("  the record of stream {at} has ended: {:?}", it.ended));
             self.streams[at].until = Some(self.scene.now() + RETENTION);
         }
     }

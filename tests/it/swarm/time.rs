@@ -41,7 +41,7 @@ impl Swarm {
             let patience = if it.confirmed { IDLE } else { UNCONFIRMED };
             let busy = it.running > 0 || !it.open.is_empty();
             if it.gone.is_none() && !busy && now - it.active >= patience {
-                self.end_member(member);
+                self.outlive(member);
             }
         }
         if self.announce_at.take_if(|at| *at <= now).is_some() {
@@ -91,11 +91,23 @@ impl Swarm {
         self.announce_at.get_or_insert_with(|| now + DEBOUNCE);
     }
 
-    /// A session has ended, by its client or by its age.
-    pub(super) fn end_member(&mut self, member: usize) {
+    /// A session has ended by its age, which the server sees when it looks the next time.
+    fn outlive(&mut self, member: usize) {
         let now = self.scene.now();
-        self.members[member].gone = Some(now);
+        self.is_gone(member);
+        for ping in self.pings.iter_mut().filter(|ping| ping.member == member) {
+            ping.ends_by = Some(now + SWEEP);
+        }
+    }
+
+    fn is_gone(&mut self, member: usize) {
+        self.members[member].gone = Some(self.scene.now());
         self.members[member].pending.clear();
+    }
+
+    /// A session has been ended by its client.
+    pub(super) fn end_member(&mut self, member: usize) {
+        self.is_gone(member);
         for ping in self.pings.iter_mut().filter(|ping| ping.member == member) {
             ping.expected.get_or_insert(Heard::Ended);
         }
@@ -120,7 +132,14 @@ impl Swarm {
             let _ = tell.send(heard);
         });
         let until = self.scene.now() + PATIENCE_OF_CLIENTS;
-        self.pings.push(Ping { at: self.pinged, member, until, told, expected: None });
+        self.pings.push(Ping {
+            at: self.pinged,
+            member,
+            until,
+            told,
+            expected: None,
+            ends_by: None,
+        });
         self.pinged += 1;
         self.pinged - 1
     }
@@ -134,10 +153,14 @@ impl Swarm {
 
     /// Whoever asked has been told once, and nobody else.
     fn check_pings(&mut self) {
+        let now = self.scene.now();
         self.pings.retain(|ping| match (ping.told.try_recv(), ping.expected) {
-            (Err(TryRecvError::Empty), None) => true,
-            (Ok(heard), Some(expected)) => {
-                assert_eq!(heard, expected);
+            (Err(TryRecvError::Empty), None) => {
+                assert!(ping.ends_by.is_none_or(|end| now <= end), "a ping outlives its session");
+                true
+            }
+            (Ok(heard), expected) if expected.is_some() || ping.ends_by.is_some() => {
+                assert_eq!(heard, expected.unwrap_or(Heard::Ended));
                 assert_eq!(ping.told.try_recv(), Err(TryRecvError::Disconnected), "told twice");
                 false
             }

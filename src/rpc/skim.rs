@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
+#[cfg(feature = "schema")]
 use serde_json::Number;
 use serde_json::value::RawValue;
 
@@ -64,6 +65,7 @@ impl<'a> Skimmer<'a> {
     }
 
     /// Reads an array item by item.
+    #[cfg(feature = "schema")]
     #[inline]
     pub(crate) fn array(&mut self, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
@@ -188,6 +190,7 @@ impl<'a> Skimmer<'a> {
     }
 
     /// Reads any number.
+    #[cfg(feature = "schema")]
     pub(crate) fn number(&mut self) -> Option<Number> {
         self.integer().map_or_else(|| self.general(), |integer| Some(integer.into()))
     }

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_random_source_makes_no_session() {
+    fn inv78_a_failing_random_source_makes_no_session() {
         let mut sessions = sessions();
         sessions.draw_ids_from(|| None);
         assert_eq!(sessions.open(new_session(None), epoch()), Err(NoSession::NoRandom));

@@ -263,6 +263,30 @@ fn b009_inv9_http_1_0_streams_end_with_their_connection_where_allowed() {
 }
 
 #[test]
+fn inv42_inv43_a_last_stream_says_so_and_its_connection_ends_behind_its_last_byte() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let params = json!({ "name": "slow", "_meta": { "progressToken": 1 } });
+    let last = Request::modern(1, "tools/call", params).field("Connection", "close");
+    let behind = Request::modern(2, "tools/list", json!({}));
+    // The reader takes a byte at a time, so the end comes while output is still waiting.
+    scene.read_at_most(client, 1);
+    scene.send(client, [last.bytes(), behind.bytes()].concat());
+    let mut call = scene.take_call();
+    call.progress(1.0);
+    call.finish("done");
+    scene.settle();
+    let response = scene.response(client);
+    assert!(response.closes());
+    assert_eq!(response.field("transfer-encoding"), Some("chunked"));
+    assert_eq!(response.blocks.as_ref().map(Vec::len), Some(2));
+    assert_eq!(response.text(), "done");
+    assert_eq!(scene.received(client), b"", "nothing is served behind it");
+    assert!(scene.is_half_closed(client));
+    assert_eq!(scene.engine.exchanges(), 0);
+}
+
+#[test]
 fn inv12_an_answer_is_framed_as_its_own_request_asked() {
     let mut scene = Scene::new();
     let client = scene.connect();

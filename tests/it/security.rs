@@ -52,6 +52,41 @@ fn b044_inv28_d23_a_foreign_page_is_refused_everywhere() {
 }
 
 #[test]
+fn inv29_pages_of_this_machine_are_welcome_at_any_port_and_nobody_who_looks_like_them() {
+    let mut scene = Scene::new();
+    let local = [
+        "http://localhost",
+        "http://localhost:6274",
+        "https://localhost:443",
+        "http://127.0.0.1:3000",
+        "http://[::1]",
+        "http://[::1]:65535",
+    ];
+    for origin in local {
+        let response = scene.ask_apart(&list().field("Origin", origin));
+        assert_response!(response, 200);
+        assert_eq!(response.field("access-control-allow-origin"), Some(origin));
+    }
+    let foreign = [
+        "null",
+        "http://localhost.evil.example",
+        "http://evil.example#localhost",
+        "http://localhost@evil.example",
+        "http://127.0.0.1.evil.example",
+        "http://127.0.0.10",
+        "http://192.168.0.1",
+        "http://[::1].evil.example",
+        "http://localhost:80:80",
+        "http://localhost/",
+        "ftp://localhost",
+        "localhost",
+    ];
+    for origin in foreign {
+        assert_response!(scene.ask_apart(&list().field("Origin", origin)), 403);
+    }
+}
+
+#[test]
 fn inv28_the_body_of_a_foreign_page_reaches_nothing() {
     let mut scene = Scene::new();
     let client = scene.connect();

@@ -130,7 +130,9 @@ impl Asks {
     /// Takes out everybody who waits for a session that has ended.
     pub(crate) fn of_sessions(&mut self, sessions: &HashSet<SessionId>) -> Vec<Waiter> {
         let ours = self.waiting.extract_if(|_, waiting| sessions.contains(&waiting.session));
-        ours.map(|(_, waiting)| waiting.waiter).collect()
+        let mut ours: Vec<(u64, Waiting)> = ours.collect();
+        ours.sort_unstable_by_key(|(number, _)| *number);
+        ours.into_iter().map(|(_, waiting)| waiting.waiter).collect()
     }
 
     pub(crate) fn is_waiting(&self, number: u64) -> bool {

@@ -224,11 +224,15 @@ impl ExchangeRegistry {
         self.calls.get(&(session, call.clone())).copied()
     }
 
-    /// What is open in any of these sessions.
+    /// What is open in any of these sessions, the newest first: the calls of a batch before the
+    /// batch, which then still tells what had been answered.
     pub(crate) fn of_sessions(&self, sessions: &HashSet<SessionId>) -> Vec<ExchangeId> {
         let theirs =
             |exchange: &Exchange| exchange.session.is_some_and(|id| sessions.contains(&id));
-        self.live.iter().filter(|(_, open)| theirs(open)).map(|(id, _)| *id).collect()
+        let mut ids: Vec<ExchangeId> =
+            self.live.iter().filter(|(_, open)| theirs(open)).map(|(id, _)| *id).collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        ids
     }
 
     /// The sessions that have open calls or streams.

@@ -280,7 +280,7 @@ impl Swarm {
         self.stir(member);
         if let Some(batch) = batch {
             self.batches[batch].answered.push(id);
-            return self.part_over(batch, false);
+            return self.part_over(batch);
         }
         if !reads_json {
             self.commit(at);
@@ -318,7 +318,7 @@ impl Swarm {
     }
 
     /// One call of a batch is over.
-    fn part_over(&mut self, batch: usize, session_ended: bool) {
+    fn part_over(&mut self, batch: usize) {
         let batch = &mut self.batches[batch];
         batch.awaited -= 1;
         if batch.awaited > 0 {
@@ -326,10 +326,9 @@ impl Swarm {
         }
         let answered = std::mem::take(&mut batch.answered);
         let Some(line) = batch.line.take() else { return };
-        let due = match (answered.is_empty(), session_ended) {
-            (true, _) => Due::Status(202),
-            (false, true) => Due::Leftovers(answered),
-            (false, false) => Due::Answers(answered),
+        let due = match answered.is_empty() {
+            true => Due::Status(202),
+            false => Due::Answers(answered),
         };
         self.whole_answer(line, due);
     }
@@ -464,10 +463,9 @@ impl Swarm {
         }
         self.is_over(at);
         let call = &self.calls[at];
-        let (member, reads_streams) = (call.member, call.reads_streams);
+        let reads_streams = call.reads_streams;
         if let Some(batch) = call.batch {
-            let ended = member.is_some_and(|member| self.members[member].gone.is_some());
-            return self.part_over(batch, ended);
+            return self.part_over(batch);
         }
         match (call.stream, self.calls[at].line.take()) {
             (Some(stream), _) => {

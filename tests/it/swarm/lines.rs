@@ -38,8 +38,6 @@ pub(super) enum Due {
     Answer(u64),
     /// The answers of a batch.
     Answers(Vec<u64>),
-    /// Those, or nothing: its session has ended.
-    Leftovers(Vec<u64>),
     Status(u16),
     Stream(Reading),
 }
@@ -138,8 +136,7 @@ impl Swarm {
                 assert_eq!((response.status, &response.message()["id"]), (200, &json!(id)));
             }
             Due::Status(status) => assert_eq!(response.status, *status, "{response:?}"),
-            Due::Leftovers(_) if response.status == 202 => {}
-            Due::Answers(ids) | Due::Leftovers(ids) => {
+            Due::Answers(ids) => {
                 let answers = response.json();
                 let answers = answers.as_array().expect("a batch is answered with an array");
                 let mut found: Vec<u64> =

@@ -257,3 +257,39 @@ fn a_direct_handler_cannot_be_a_task() {
     let error = builder.build_engine::<()>().expect_err("the description has a mistake");
     assert!(matches!(error, BuildError::Invalid { kind: "tool", .. }), "{error}");
 }
+
+#[test]
+fn a_task_is_begun_by_those_who_may_call_its_tool_and_asked_about_by_whoever_began_it() {
+    let held = Held::default();
+    let jobs = held.clone();
+    let tool = |name: &str| Tool::new(name).tasks(TaskSupport::Required);
+    let builder = builder()
+        .authenticate(|request| {
+            let scopes = request.field_str("scopes").unwrap_or_default().split(' ');
+            waterwheel::filter::security::Verdict::Allow(
+                Principal::new("alice").with_scopes(scopes),
+            )
+        })
+        .tool_deferred(tool("job").scopes(["run"]), move |call: ToolCall, responder| {
+            jobs.hold(call, responder);
+        })
+        .tool_deferred(tool("secret"), |_: ToolCall, _: Responder<CallToolResult>| {
+            panic!("nobody who does not see it can call it");
+        })
+        .visible(|item, caller| match item {
+            waterwheel::Item::Tool(tool) => tool.name != "secret" || caller.has_scope("see"),
+            _ => true,
+        });
+    let mut scene = Scene::of(builder, held);
+    assert_response!(scene.ask_apart(&call("job")), 403);
+    let hidden = scene.ask_apart(&call("secret")).error();
+    let absent = scene.ask_apart(&call("absent")).error();
+    assert_eq!(hidden["code"], absent["code"]);
+    assert_eq!((scene.engine.tasks(), scene.engine.exchanges()), (0, 0));
+
+    let begun = scene.ask_apart(&call("job").field("Scopes", "run")).result();
+    let task = begun["taskId"].as_str().expect("a task has an id").to_owned();
+    scene.take_call().finish("done");
+    scene.settle();
+    assert_eq!(state(&mut scene, &task)["status"], "completed", "with another token of alice");
+}

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use crate::limits::HttpLimits;
 
 use super::facts::Facts;
-use super::name::{self, Tag};
+use super::name::{self, Place, Places, Tag};
 use super::scan::METHOD_BYTES_MAX;
 use super::target::{Span, Target};
 use super::{Framing, HttpError, HttpVersion, Method, Status};
@@ -25,6 +25,7 @@ pub struct Head {
     method_at: Span,
     target: Target,
     fields: Vec<Field>,
+    places: Places,
     framing: Framing,
     keep_alive: bool,
     expect_continue: bool,
@@ -144,6 +145,7 @@ impl Head {
         self.fields.reserve(headers.len());
         for header in headers {
             let tag = Tag::of(header.name.as_bytes());
+            self.places.note(tag, self.fields.len());
             self.fields.push(Field {
                 name: Span::of(bytes, header.name.as_bytes()),
                 value: Span::of(bytes, header.value),
@@ -253,7 +255,26 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
-        self.fields_named(name).next()
+        match self.find(name) {
+            Found::One(value) => Some(value),
+            Found::None => None,
+            Found::Unsure => self.fields_named(name).next(),
+        }
+    }
+
+    /// Looks where the field must be if there is one.
+    #[inline]
+    fn find(&self, name: &str) -> Found<'a> {
+        match self.head.places.find(Tag::of(name.as_bytes())) {
+            Place::Nowhere => Found::None,
+            Place::Anywhere => Found::Unsure,
+            Place::Only(index) => match self.head.fields.get(index) {
+                Some(field) if field.is_named(self.bytes, name) => {
+                    Found::One(field.value.bytes(self.bytes))
+                }
+                Some(_) | None => Found::None,
+            },
+        }
     }
 
     /// The first value under `name`, when it is UTF-8.
@@ -269,6 +290,15 @@ impl<'a> Request<'a> {
     /// When there are several.
     #[inline]
     pub fn sole_field(&self, name: &str) -> Result<Option<&'a [u8]>, Doubled> {
+        match self.find(name) {
+            Found::One(value) => Ok(Some(value)),
+            Found::None => Ok(None),
+            Found::Unsure => self.look_for_sole_field(name),
+        }
+    }
+
+    #[cold]
+    fn look_for_sole_field(&self, name: &str) -> Result<Option<&'a [u8]>, Doubled> {
         let mut values = self.fields_named(name);
         let first = values.next();
         if first.is_some() && values.next().is_some() { Err(Doubled) } else { Ok(first) }
@@ -307,6 +337,14 @@ impl fmt::Debug for Request<'_> {
             .field("body_bytes", &self.body.len())
             .finish_non_exhaustive()
     }
+}
+
+/// What a quick look for a field shows.
+enum Found<'a> {
+    None,
+    One(&'a [u8]),
+    /// Nothing: all fields have to be looked at.
+    Unsure,
 }
 
 /// A field was given more than once.

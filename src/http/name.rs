@@ -17,6 +17,63 @@ impl Tag {
     }
 }
 
+/// Where a field of some name can be, found at once for nearly every name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places([u8; PLACES]);
+
+/// Where to look for the fields of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// There are none.
+    Nowhere,
+    /// Only this one may have the name.
+    Only(usize),
+    /// Several may.
+    Anywhere,
+}
+
+/// A power of two, a few times the number of fields that requests have.
+const PLACES: usize = 64;
+/// No field is here.
+const EMPTY: u8 = 0;
+/// More than one is, or one too far behind to be counted.
+const CROWDED: u8 = u8::MAX;
+
+impl Default for Places {
+    fn default() -> Self {
+        Self([EMPTY; PLACES])
+    }
+}
+
+impl Places {
+    /// Takes note of the field with this index.
+    #[inline]
+    pub(super) fn note(&mut self, tag: Tag, index: usize) {
+        let place = &mut self.0[tag.place()];
+        *place = match (*place, u8::try_from(index + 1)) {
+            (EMPTY, Ok(number)) => number,
+            _ => CROWDED,
+        };
+    }
+
+    #[inline]
+    pub(super) const fn find(&self, tag: Tag) -> Place {
+        match self.0[tag.place()] {
+            EMPTY => Place::Nowhere,
+            CROWDED => Place::Anywhere,
+            number => Place::Only(number as usize - 1),
+        }
+    }
+}
+
+impl Tag {
+    #[inline]
+    const fn place(self) -> usize {
+        // Spreads the names that requests usually have over places of their own.
+        (self.0.wrapping_mul(0x5e49_4e61) >> (u32::BITS - PLACES.trailing_zeros())) as usize
+    }
+}
+
 /// What makes letters of either case the same. It makes a few other bytes the same, too.
 const CASE: u8 = b'a' ^ b'A';
 
@@ -27,12 +84,22 @@ pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
         return false;
     }
     let (Some(last), Some(other_last)) = (one.last_chunk(), other.last_chunk()) else {
-        return one.eq_ignore_ascii_case(other);
+        return match (short_word(one), short_word(other)) {
+            (Some(word), Some(other)) => folded(word) == folded(other),
+            _ => one.eq_ignore_ascii_case(other),
+        };
     };
     let (words, other_words) = (one.as_chunks().0, other.as_chunks().0);
     // The last word may overlap the one before.
-    let pairs = words.iter().zip(other_words).chain([(last, other_last)]);
-    pairs.fold(0, |differing, (&word, &other)| differing | (folded(word) ^ folded(other))) == 0
+    let mut pairs = words.iter().zip(other_words).chain([(last, other_last)]);
+    pairs.all(|(&word, &other)| word == other || folded(word) == folded(other))
+}
+
+/// The four to eight bytes of a name in one word, some of them twice.
+#[inline]
+fn short_word(name: &[u8]) -> Option<[u8; 8]> {
+    let ([a, b, c, d], [w, x, y, z]) = (*name.first_chunk()?, *name.last_chunk()?);
+    Some([a, b, c, d, w, x, y, z])
 }
 
 /// A word with all its letters in one case.
@@ -61,6 +128,27 @@ mod tests {
             assert_eq!(Tag::of(name.to_lowercase().as_bytes()), tag);
         }
         assert_ne!(Tag::of(b"accept"), Tag::of(b"expect"));
+    }
+
+    #[test]
+    fn the_usual_names_have_places_of_their_own() {
+        let names = "host user-agent accept accept-language accept-encoding content-type origin \
+            content-length content-encoding connection transfer-encoding expect authorization \
+            mcp-session-id mcp-protocol-version mcp-method mcp-name last-event-id referer cookie \
+            traceparent tracestate cache-control pragma x-request-id via forwarded \
+            x-forwarded-for x-forwarded-host x-forwarded-proto";
+        let mut places = Places::default();
+        let tags = names.split_whitespace().map(|name| Tag::of(name.as_bytes()));
+        for (index, tag) in tags.enumerate() {
+            assert_eq!(places.find(tag), Place::Nowhere, "{index}");
+            places.note(tag, index);
+            assert_eq!(places.find(tag), Place::Only(index));
+        }
+        places.note(Tag::of(b"Host"), 40);
+        assert_eq!(places.find(Tag::of(b"HOST")), Place::Anywhere);
+        let mut places = Places::default();
+        places.note(Tag::of(b"host"), 254);
+        assert_eq!(places.find(Tag::of(b"host")), Place::Anywhere, "its number is one too large");
     }
 
     proptest! {

@@ -136,7 +136,7 @@ fn descriptors_max() -> io::Result<usize> {
 
 const HEADING: &str = concat!(
     " count  server      held     accept ms  KiB each  opened again  KiB left after close",
-    "  CPU us/req alone  beside them",
+    "  CPU us/req alone  beside them  told ms  CPU us/stream",
 );
 
 /// What idle connections cost a server.
@@ -241,12 +241,50 @@ fn settle(process: Process, descriptors: usize) -> io::Result<()> {
 #[derive(Debug)]
 enum Streams {
     /// All were opened.
-    Opened { open: Duration, kib_each: f64, kib_left: i64 },
+    Opened { open: Duration, kib_each: f64, kib_left: i64, told: Told },
     /// The server has none to give, and said so.
     Refused(String),
 }
 
-/// Opens event streams and closes them.
+/// One notification to all streams.
+#[derive(Debug)]
+struct Told {
+    /// From the change until the last of them was read.
+    wall: Duration,
+    /// CPU of the server for each stream.
+    cpu_us: f64,
+}
+
+/// Makes the server announce a change, and hears of it on every stream.
+fn tell(server: &Server, held: &mut [TcpStream]) -> io::Result<Told> {
+    let mut probe = Probe::open(&server.target)?;
+    let params = json!({"uri": servers::CHANGE});
+    let request = server.target.call(ERA, "resources/read", params, 1, None);
+    let before = server.process().cpu()?;
+    let started = Instant::now();
+    probe.ask(&request)?;
+    for stream in held.iter_mut() {
+        hear(stream)?;
+    }
+    let wall = started.elapsed();
+    let spent = server.process().cpu()?.saturating_sub(before);
+    Ok(Told { wall, cpu_us: spent.as_secs_f64() * 1e6 / held.len().max(1) as f64 })
+}
+
+/// Reads a stream until it tells of the change.
+fn hear(stream: &mut TcpStream) -> io::Result<()> {
+    let mut heard = Vec::new();
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&heard).contains("notifications/tools/list_changed") {
+        match stream.read(&mut piece)? {
+            0 => return Err(io::Error::other("a stream ended before it told of the change")),
+            read => heard.extend_from_slice(&piece[..read]),
+        }
+    }
+    Ok(())
+}
+
+/// Opens event streams, has a change announced on all of them, and closes them.
 fn streams(server: &Server, count: usize, requests: u64) -> io::Result<Streams> {
     let process = server.process();
     request_us(server, requests)?;
@@ -262,10 +300,11 @@ fn streams(server: &Server, count: usize, requests: u64) -> io::Result<Streams> 
     }
     let open = started.elapsed();
     let kib_each = kib_each(process, before, count)?;
+    let told = tell(server, &mut held)?;
     drop(held);
     settle(process, descriptors)?;
     let kib_left = process.resident_kib()?.cast_signed() - before.cast_signed();
-    Ok(Streams::Opened { open, kib_each, kib_left })
+    Ok(Streams::Opened { open, kib_each, kib_left, told })
 }
 
 /// Opens a stream of listing changes; the inner error is the line of a refusal.
@@ -287,9 +326,11 @@ impl Streams {
     fn line(&self, count: usize) -> String {
         let start = format!("{count:6}  waterwheel  streams ");
         match self {
-            Self::Opened { open, kib_each, kib_left } => {
-                let open_ms = open.as_secs_f64() * 1e3;
-                format!("{start}{open_ms:10.1}  {kib_each:8.1}  {:12}  {kib_left:20}", "-")
+            Self::Opened { open, kib_each, kib_left, told } => {
+                let (open_ms, told_ms) = (open.as_secs_f64() * 1e3, told.wall.as_secs_f64() * 1e3);
+                let memory = format!("{kib_each:8.1}  {:12}  {kib_left:20}", "-");
+                let told = format!("{told_ms:7.1}  {:13.1}", told.cpu_us);
+                format!("{start}{open_ms:10.1}  {memory}  {:16}  {:11}  {told}", "-", "-")
             }
             Self::Refused(answer) => format!("{start}refused: {answer}"),
         }

@@ -93,6 +93,12 @@ impl Probe {
         }
     }
 
+    /// Sends a request and waits for its result.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<String> {
+        let reply = self.exchange(request)?;
+        result(&reply)
+    }
+
     /// The result of a workload's request, as JSON text, once it is what it should be.
     pub(crate) fn capture(&mut self, era: Era, work: Work) -> io::Result<String> {
         let sessions = self.open_sessions(era, Sessions::Opened, 1)?;

@@ -205,7 +205,7 @@ impl Target {
 
 /// The headers that repeat what a modern body says.
 fn mirror(method: &str, params: &Value) -> String {
-    let name = params["name"].as_str();
+    let name = params["name"].as_str().or_else(|| params["uri"].as_str());
     let name = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
     format!("mcp-method: {method}\r\n{name}")
 }

@@ -5,6 +5,9 @@
 
 mod waterwheel;
 
+#[allow(unused_imports, reason = "only the benchmark of scale has changes announced")]
+pub(crate) use waterwheel::CHANGE;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};

@@ -1,10 +1,15 @@
 //! The server under test, as a user of the crate would write it.
 
 use std::error::Error;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use waterwheel::{CallToolResult, Server, Tool, ToolCall};
+use waterwheel::{
+    CallToolResult, ReadResourceResult, Resource, ResourceCall, ResourceContents, Server,
+    ServerHandle, Timeouts, Tool, ToolCall,
+};
 
 /// The echo tool's argument.
 #[derive(Deserialize)]
@@ -21,10 +26,24 @@ pub(super) fn serve(addr: &str, tools: usize) -> Result<(), Box<dyn Error>> {
     for number in 1..tools {
         builder = builder.tool(filler(number), |_: &mut ToolCall| Ok(CallToolResult::text("")));
     }
-    let server = builder.bind(addr)?;
+    let handle: Arc<OnceLock<ServerHandle>> = Arc::default();
+    let announcer = Arc::clone(&handle);
+    let server = builder
+        .timeouts(Timeouts { announce: Duration::ZERO, ..Timeouts::default() })
+        .resource(Resource::new(CHANGE, "change"), move |call: &mut ResourceCall| {
+            if let Some(handle) = announcer.get() {
+                handle.tools_changed();
+            }
+            Ok(ReadResourceResult::new([ResourceContents::text(call.uri(), "announced")]))
+        })
+        .bind(addr)?;
+    handle.get_or_init(|| server.handle());
     println!("{}", server.url());
     Ok(server.run()?)
 }
+
+/// Whoever reads this makes the server announce that its tools have changed.
+pub(crate) const CHANGE: &str = "bench:change";
 
 /// The tool that is called.
 fn echo() -> Tool {

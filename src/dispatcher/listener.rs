@@ -88,8 +88,8 @@ pub(crate) enum BindPolicy {
 
 /// The port of an address that names none.
 const DEFAULT_PORT: u16 = 8080;
-/// Connections that may wait to be accepted: as many as Linux allows unless it is told otherwise. One
-/// too many in a burst is only tried again after a second.
+/// Connections that may wait to be accepted: as many as Linux allows unless it is told otherwise.
+/// One too many in a burst is only tried again after a second.
 const BACKLOG: i32 = 4096;
 
 /// Opens the listening sockets for `HOST:PORT`. No host means 127.0.0.1, no port 8080, and

@@ -6,6 +6,7 @@
 //! flush what that produced; reap what was closed. Nothing is freed and no socket is closed before
 //! the last phase, so no phase can meet the remains of another.
 
+mod drain;
 mod listener;
 #[cfg(feature = "tls")]
 mod tls;
@@ -33,6 +34,7 @@ pub(crate) use transport::Transport;
 use crate::buf::ByteQueue;
 use crate::engine::{AfterFlush, CloseReason, Engine};
 use crate::key::ConnKey;
+use drain::Drain;
 use listener::Listener;
 
 /// Runs an [`Engine`] on real sockets.
@@ -241,10 +243,8 @@ impl Dispatcher {
             self.flush_if_waiting(engine, key);
         }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
-            // An end of input that is here already raises no second event.
-            let ends = event.is_read_closed() || event.is_error();
-            let drain = if ends { Drain::UntilBlocked } else { Drain::UntilShort };
-            self.read(engine, key, drain);
+            let at_end = event.is_read_closed() || event.is_error();
+            self.read(engine, key, Drain::of_event(at_end));
         }
     }
 
@@ -426,15 +426,6 @@ impl Dispatcher {
             self.parked.retain(|key| engine.conn(*key).is_some());
         }
     }
-}
-
-/// When a connection counts as read empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drain {
-    /// After a short read: what comes later raises an event of its own.
-    UntilShort,
-    /// Only when the socket says so: an end of input may be waiting behind the data.
-    UntilBlocked,
 }
 
 fn close_sending(engine: &mut Engine<Transport>, key: ConnKey) {

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::body::Body;
 use super::handler::Paused;
-use super::legacy::LegacyAnswer;
 use super::streams::milliseconds;
 use super::{Engine, Phase};
 use crate::exchange::{Batch, Exchange, Purpose, Recorded};
@@ -12,7 +11,7 @@ use crate::filter::endpoint::GetStream;
 use crate::filter::{Chain, Cx, Facts, Filter, Report, Response};
 use crate::guard::guarded;
 use crate::http::{AfterReply, Reply, ResponseHead, ResponseWriter, Status, StreamStart};
-use crate::key::{ConnKey, EventId, ExchangeId, SessionId};
+use crate::key::{ConnKey, EventId, ExchangeId, Principal, SessionId};
 use crate::mcp::model::{Ending, NeedInput};
 use crate::mcp::version::Version;
 use crate::rpc;
@@ -36,6 +35,15 @@ pub(crate) enum Answer {
     Listen { id: ExchangeId, acknowledgement: Vec<u8>, hears: bool },
     /// Something of the transport with two connections.
     Legacy(Box<LegacyAnswer>),
+}
+
+/// What the application made of what came over the legacy transport.
+#[derive(Debug)]
+pub(crate) enum LegacyAnswer {
+    /// A stream for this caller, who is to post to this address.
+    Open { principal: Option<Principal>, address: String },
+    /// An answer that goes out on this stream.
+    Through { stream: ExchangeId, answer: Answer },
 }
 
 /// A call that asks, and what it said before.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use super::Engine;
-use super::answer::{Answer, Asked};
+use super::answer::{Answer, Asked, LegacyAnswer};
 use crate::exchange::{Committed, Purpose};
 use crate::filter::Response;
 use crate::filter::legacy::SESSION;
@@ -18,15 +18,6 @@ use crate::key::{ConnKey, ExchangeId, Principal};
 use crate::limits::LEGACY_ANSWERS_BYTES_MAX;
 use crate::mcp::session::{NewSession, Transport};
 use crate::mcp::version::Version;
-
-/// What the application made of what came over the legacy transport.
-#[derive(Debug)]
-pub(crate) enum LegacyAnswer {
-    /// A stream for this caller, who is to post to this address.
-    Open { principal: Option<Principal>, address: String },
-    /// An answer that goes out on this stream.
-    Through { stream: ExchangeId, answer: Answer },
-}
 
 impl<T> Engine<T> {
     pub(super) fn settle_legacy(

@@ -15,6 +15,7 @@
 
 mod asks;
 mod call;
+mod caller;
 mod detached;
 mod mail;
 mod notifier;
@@ -25,13 +26,15 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 pub use asks::AskError;
-pub use call::{Accepts, RequestContext};
+pub use call::RequestContext;
+pub use caller::Accepts;
 pub use notifier::Flowing;
 pub use responder::{Pause, Responder, Resumable};
 pub use watch::MethodCall;
 
 pub(crate) use asks::{Asks, ClientResponse, Outcome, Waiter};
-pub(crate) use call::{Caller, Fragment, Input, Source, default_log_level};
+pub(crate) use call::{Input, Source, default_log_level};
+pub(crate) use caller::{Caller, Fragment};
 pub(crate) use detached::{DetachedStore, Recorded, Replay};
 pub(crate) use mail::Mail;
 pub(crate) use notifier::{Flags, Notifier, Outlet, Poster};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::call::Caller;
+use super::caller::Caller;
 use super::mail::Mail;
 use crate::guard::guarded;
 use crate::key::{ExchangeId, Principal};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::call::Caller;
+use super::caller::Caller;
 use super::mail::Mail;
 use super::notifier::{Flowing, Notifier, Outlet, Poster};
 use crate::mcp::model::{

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::call::{Caller, Source};
+use super::call::Source;
+use super::caller::Caller;
 use crate::key::{Principal, SessionId};
 use crate::mcp;
 use crate::mcp::designation::member;

@@ -193,7 +193,7 @@ impl Sessions {
         now: Instant,
     ) -> Option<&mut Session> {
         let session = self.table.get_mut(&id)?;
-        if session.transport != transport || !same_principal(session.principal.as_ref(), principal)
+        if session.transport != transport || !Principal::same(session.principal.as_ref(), principal)
         {
             return None;
         }
@@ -284,13 +284,6 @@ fn system_random() -> Option<[u8; 16]> {
             None
         }
     }
-}
-
-/// Compares in time that depends on the lengths only, so that a name cannot be guessed bytewise.
-pub(super) fn same_principal(owner: Option<&Principal>, caller: Option<&Principal>) -> bool {
-    let (owner, caller) = (owner.map_or("", Principal::name), caller.map_or("", Principal::name));
-    let differing = owner.bytes().zip(caller.bytes()).fold(0, |acc, (a, b)| acc | (a ^ b));
-    owner.len() == caller.len() && differing == 0
 }
 
 impl fmt::Debug for Sessions {

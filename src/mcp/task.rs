@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 
 use super::model::{Answers, At, InputRequests, raw};
-use super::session::same_principal;
 use super::version::Version;
 use crate::key::{Hasher, Principal};
 use crate::limits::{TASK_QUESTIONS_MAX, TASK_STATUS_BYTES_MAX, TaskLimits};
@@ -270,7 +269,7 @@ impl Tasks {
     /// does not exist.
     pub(crate) fn find(&self, id: &str, caller: Option<&Principal>) -> Option<TaskId> {
         let task = self.table.get(&TaskId::parse(id)?)?;
-        same_principal(task.owner.as_ref(), caller).then_some(task.id)
+        Principal::same(task.owner.as_ref(), caller).then_some(task.id)
     }
 
     /// A task, whosever it is.

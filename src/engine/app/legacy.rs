@@ -1,8 +1,8 @@
 //! What clients of the transport with two connections post.
 
 use super::{Answer, App, Desk, accepted};
+use crate::engine::answer::LegacyAnswer;
 use crate::engine::answer::RpcAnswer;
-use crate::engine::legacy::LegacyAnswer;
 use crate::exchange::{Caller, ClientResponse, Seat};
 use crate::filter::endpoint::Item;
 use crate::filter::legacy::LegacyWork;

@@ -168,7 +168,7 @@ impl<T> Engine<T> {
         let mut body = std::mem::take(&mut self.scratch);
         let mut head = self.begin_head(key, answer.status, now);
         if let Some(session) = answer.session {
-            head.field(crate::filter::endpoint::header::SESSION_ID, session.as_str());
+            head.field(crate::filter::header::SESSION_ID, session.as_str());
         }
         if answer.stream_only || !answer.said.is_empty() {
             let id = self.open_short_record(answer.record);

@@ -13,35 +13,20 @@ mod permit;
 use std::borrow::Cow;
 
 use super::bearer::Challenge;
+use super::header::VersionField;
 use super::legacy::{LegacyEndpoint, LegacyWork};
 use super::{Cx, Filter, Flow, Refusal, Response};
 use crate::exchange::{Accepts, Caller, Source};
-use crate::http::{Doubled, Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
+use crate::http::{Http10Streams, HttpVersion, Method, Request, ResponseHead, Status};
 use crate::key::{EventId, SessionId};
 use crate::mcp::params::{Meta, Params};
-use crate::mcp::version::{self, Version};
+use crate::mcp::version::Version;
 use crate::mcp::{self, method_not_found};
 use crate::rpc::{self, Body, ErrorObject, Id, Message};
 
 pub(crate) use accept::accepts;
 pub(super) use classic::{NO_BATCHES, NO_MESSAGE, batch_item, batch_items};
 pub(super) use permit::{deny, permit};
-
-/// Header fields of the protocol.
-pub(crate) mod header {
-    /// The revision a request is sent under.
-    pub(crate) const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
-    /// The classic session a request belongs to.
-    pub(crate) const SESSION_ID: &str = "Mcp-Session-Id";
-    /// Mirrors the method of the body.
-    pub(crate) const METHOD: &str = "Mcp-Method";
-    /// Mirrors the name or URI in the body.
-    pub(crate) const NAME: &str = "Mcp-Name";
-    /// The last event a client saw on the stream it resumes.
-    pub(crate) const LAST_EVENT_ID: &str = "Last-Event-ID";
-    /// Begins the name of every header that mirrors an argument.
-    pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
-}
 
 /// The filter that serves the endpoint's paths.
 #[derive(Debug)]
@@ -121,44 +106,6 @@ pub(crate) struct Ask<'r> {
 pub(crate) struct Note<'r> {
     pub(crate) known: Option<mcp::Method>,
     pub(crate) params: Box<Params<'r>>,
-}
-
-/// What the version field of a request says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VersionField<'r> {
-    Absent,
-    /// Empty, doubled or not text: never a version.
-    Broken,
-    Names(&'r str),
-}
-
-impl<'r> VersionField<'r> {
-    fn read(request: &Request<'r>) -> Self {
-        match request.sole_field(header::PROTOCOL_VERSION) {
-            Ok(None) => Self::Absent,
-            Ok(Some(value)) => Self::of(value),
-            Err(Doubled) => Self::Broken,
-        }
-    }
-
-    fn of(value: &'r [u8]) -> Self {
-        // To compare with what is known is quicker than to look whether it is text.
-        let mut known = Version::ALL.iter().map(|version| version.as_str());
-        let known = known.find(|name| name.as_bytes() == value);
-        match known.or_else(|| std::str::from_utf8(value).ok()) {
-            Some("") | None => Self::Broken,
-            Some(text) => Self::Names(text),
-        }
-    }
-
-    fn is_modern(self) -> bool {
-        matches!(self, Self::Names(text) if version::is_modern_str(text))
-    }
-}
-
-/// Whether a request's version field names a revision without sessions and GET streams.
-pub(crate) fn names_modern_revision(request: &Request<'_>) -> bool {
-    VersionField::read(request).is_modern()
 }
 
 impl Filter for Endpoint {

@@ -11,6 +11,7 @@ mod composite;
 #[cfg(feature = "metrics")]
 mod count;
 pub(crate) mod endpoint;
+pub(crate) mod header;
 mod hold;
 pub(crate) mod legacy;
 mod peer;

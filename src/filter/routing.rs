@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::endpoint::names_modern_revision;
+use super::header::names_modern_revision;
 use super::{Cx, Facts, Filter, Flow, Health, Refusal, Report, Response, normal};
 use crate::http::{Method, Request, ResponseHead, Status};
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use super::endpoint::header;
+use super::header;
 use super::{Cx, Filter, Flow, RateLimit, Refusal, Response};
 use crate::http::{
     Doubled, Method, Request, ResponseHead, Status, host_of, is_loopback, literal_of,

@@ -1,11 +1,12 @@
 //! Requests of the revisions up to 2025-11-25: sessions, negotiated versions, batches.
 
 use super::{
-    Ask, Endpoint, GetStream, Inbound, Item, Note, Post, VersionField, Work, bad_request,
-    called_tool, check_framing, deny, header, permit,
+    Ask, Endpoint, GetStream, Inbound, Item, Note, Post, Work, bad_request, called_tool,
+    check_framing, deny, permit,
 };
 use crate::exchange::{Caller, Source};
 use crate::filter::bearer::Challenge;
+use crate::filter::header::{self, VersionField};
 use crate::filter::{Cx, Response};
 use crate::http::{Doubled, Request, Status};
 use crate::key::{EventId, SessionId};

@@ -4,10 +4,10 @@
 //! client and server may have decided by the field.
 
 use super::{
-    Ask, Endpoint, Inbound, Post, VersionField, Work, bad_request, check_framing, deny, header,
-    permit, unknown_method,
+    Ask, Endpoint, Inbound, Post, Work, bad_request, check_framing, deny, permit, unknown_method,
 };
 use crate::exchange::{Caller, Fragment};
+use crate::filter::header::{self, VersionField};
 use crate::filter::{Cx, Response};
 use crate::http::{Doubled, Request};
 use crate::mcp::designation::{self, decode_value};

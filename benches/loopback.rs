@@ -45,7 +45,8 @@ fn run(options: &Options) -> io::Result<()> {
     let pinning = servers::pin_load();
     match &options.against {
         Against::Limit => {
-            println!("{} rounds of {:?}, {pinning}", options.rounds, options.duration);
+            let awake = if options.awake { ", which never sleeps" } else { "" };
+            println!("{} rounds of {:?}, {pinning}{awake}", options.rounds, options.duration);
             options.works.iter().try_for_each(|work| compare(*work, options))
         }
         Against::Target { target, process, sessions } => {
@@ -72,7 +73,7 @@ fn compare(work: Work, options: &Options) -> io::Result<()> {
         for (row, &count) in samples.iter_mut().zip(&connections) {
             for (cell, Lane { era, server }) in row.iter_mut().zip(&lanes) {
                 let subject = Subject::of(server);
-                cell.push(measure(&subject, *era, work, count, options.duration)?);
+                cell.push(measure(&subject, *era, work, count, options)?);
             }
         }
     }
@@ -142,8 +143,9 @@ fn measure(
     era: Era,
     work: Work,
     connections: usize,
-    duration: Duration,
+    options: &Options,
 ) -> io::Result<Sample> {
+    let duration = options.duration;
     let mut probe = Probe::open(subject.target)?;
     let sessions = probe.open_sessions(era, subject.sessions, connections)?;
     // Ids of one width, so that all requests and answers are of one size.
@@ -151,6 +153,9 @@ fn measure(
     let requests =
         requests.map(|(id, session)| subject.target.request(era, work, id, session.as_deref()));
     let mut load = Load::open(subject.target.addr, requests.collect())?;
+    if options.awake {
+        load.stay_awake();
+    }
     load.run(Until::Elapsed(duration / 10))?;
     let before = (subject.process.cpu()?, Process::own().cpu()?);
     let outcome = load.run(Until::Elapsed(duration))?;
@@ -229,7 +234,7 @@ fn drive(subject: &Subject<'_>, options: &Options) -> io::Result<()> {
         for &era in &options.eras {
             for connections in options.connections_for(work) {
                 for _ in 0..options.rounds {
-                    let sample = measure(subject, era, work, connections, options.duration)?;
+                    let sample = measure(subject, era, work, connections, options)?;
                     println!("{}", sample.to_json(era, work, connections));
                 }
             }

@@ -16,6 +16,7 @@ usage: cargo bench --bench loopback -- [options]
   --connections N,N,...   how many at once
   --era classic|modern    only this era
   --workload echo|list|large   only this workload
+  --awake                 the load never sleeps, so that no server pays for waking it
   --target URL --pid PID  measure that server and print JSON
   --sessions opened|pretended  whether that server knows sessions; a limit does not
   --capture URL           print what that server answers and measure nothing";
@@ -28,6 +29,8 @@ pub(crate) struct Options {
     pub(crate) connections: Vec<usize>,
     pub(crate) eras: Vec<Era>,
     pub(crate) works: Vec<Work>,
+    /// Whether the load looks for answers without end rather than sleep until there are some.
+    pub(crate) awake: bool,
     pub(crate) against: Against,
 }
 
@@ -74,8 +77,13 @@ impl Options {
         let mut sessions = Sessions::Opened;
         let mut rest = arguments.into_iter();
         while let Some(name) = rest.next() {
-            if matches!(name.as_str(), "--bench" | "--quick") {
-                continue;
+            match name.as_str() {
+                "--bench" | "--quick" => continue,
+                "--awake" => {
+                    options.awake = true;
+                    continue;
+                }
+                _ => {}
             }
             let value = rest.next().ok_or_else(|| wrong(&name, "needs a value"))?;
             match name.as_str() {
@@ -115,6 +123,7 @@ impl Options {
             connections,
             eras: Era::ALL.to_vec(),
             works: Work::ALL.to_vec(),
+            awake: false,
             against: Against::Limit,
         }
     }

@@ -59,15 +59,17 @@ pub(crate) struct NewSession {
 }
 
 impl Session {
-    /// Takes what `initialize` has settled in a session that was there before it.
-    pub(crate) fn settle(&mut self, new: NewSession) {
-        if self.transport == Transport::Legacy {
+    /// Takes what `initialize` says in a session that was there before it; the revision that holds
+    /// from then on. One that was negotiated stays: streams are open and calls run under it.
+    pub(crate) fn settle(&mut self, new: NewSession) -> Version {
+        if !self.negotiated || self.transport == Transport::Legacy {
             self.negotiated = true;
             self.version = new.version;
-            self.capabilities = new.capabilities;
-            self.client_info = new.client_info;
             self.log_level = new.log_level;
         }
+        self.capabilities = new.capabilities;
+        self.client_info = new.client_info;
+        self.version
     }
 
     /// Keeps a message until a stream is opened. The oldest goes when there are too many, and a

@@ -149,6 +149,19 @@ fn a_known_session_on_initialize_mints_no_second_one_and_a_stale_one_is_ignored(
 }
 
 #[test]
+fn a_session_keeps_its_revision_whatever_a_second_handshake_asks_for() {
+    let mut scene = Scene::new();
+    let client = scene.connect();
+    let session = scene.initialize(client, "2025-11-25");
+    let again = Request::initialize("2025-03-26").field("Mcp-Session-Id", &session.id);
+    let result = scene.ask(client, &again).result();
+    assert_eq!(result["protocolVersion"], "2025-11-25", "{result}");
+    let ping = session.request(2, "ping", json!({}));
+    assert_response!(scene.ask(client, &ping), 200);
+    assert_response!(scene.ask(client, &ping.set("MCP-Protocol-Version", "2025-03-26")), 400);
+}
+
+#[test]
 fn an_idle_session_ends_and_a_used_one_does_not() {
     let mut scene = Scene::new();
     let client = scene.connect();

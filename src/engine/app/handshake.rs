@@ -24,7 +24,7 @@ impl App {
         let asked = params.protocol_version.as_ref().ok_or_else(|| missing("protocolVersion"))?;
         let capabilities = params.capabilities.ok_or_else(|| missing("capabilities"))?;
         let client_info = params.client_info.ok_or_else(|| missing("clientInfo"))?;
-        let Some(version) = version::negotiate(asked.as_str(), &self.identity.served) else {
+        let Some(mut version) = version::negotiate(asked.as_str(), &self.identity.served) else {
             let error = unsupported_version(&self.identity.served, asked.as_str());
             return Ok(desk.refuse(Status::BAD_REQUEST, &ask.id, &error));
         };
@@ -38,7 +38,7 @@ impl App {
             principal: caller.principal.clone(),
         };
         if let Some(known) = caller.session.and_then(|id| desk.sessions.find(id)) {
-            known.settle(new);
+            version = known.settle(new);
         } else if self.sessions {
             match desk.sessions.open(new, desk.now) {
                 Ok(id) => session = Some(id),

@@ -152,6 +152,10 @@ fn b093_answers_that_are_missing_or_no_answers_are_asked_for_again() {
         let result = scene.ask(client, &request).result();
         assert!(result["inputRequests"].get("first").is_some(), "{responses}: {result}");
     }
+    for responses in [json!([1]), json!(7), json!("first")] {
+        let request = call(1, "greet", json!({ "inputResponses": responses }));
+        assert_response!(scene.ask(client, &request), 200, error = -32602);
+    }
 }
 
 #[test]

@@ -208,6 +208,7 @@ fn questions_of_a_task_are_answered_one_by_one_and_once() {
     );
     let missing = request("tasks/update", json!({ "taskId": task }));
     assert_response!(scene.ask_apart(&missing), 200, error = -32602);
+    assert_response!(scene.ask_apart(&update(json!(7))), 200, error = -32602);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::mcp::model::{
     Answers, ClientCapabilities, Ending, InputRequiredResult, NeedInput, Stamped,
 };
 use crate::mcp::seal::Scope;
+use crate::rpc::skim::Snippet;
 use crate::rpc::{self, ErrorObject, encode};
 
 /// The error of a call that asks although calls of its kind have no way to.
@@ -96,7 +97,16 @@ impl Identity {
                 bad.into_error()
             })?);
         }
-        let answers = responses.map(|json| Answers::read(json.to_raw())).unwrap_or_default();
+        let answers = responses.map(read_answers).transpose()?.unwrap_or_default();
         Ok(Some(Box::new(Input { answers, state, rounds: 0 })))
     }
+}
+
+/// What a client answers. An answer that is none of its question counts as missing, and is asked
+/// for again; what cannot hold answers at all is a mistake of the client's program.
+pub(super) fn read_answers(responses: Snippet<'_>) -> Result<Answers, ErrorObject> {
+    if !responses.is_object() && responses.get() != "null" {
+        return Err(ErrorObject::invalid_params("params.inputResponses must be an object"));
+    }
+    Ok(Answers::read(responses.to_raw()))
 }

@@ -55,7 +55,8 @@ impl App {
             Method::TasksUpdate => {
                 let responses = ask.params.input_responses;
                 let responses = responses.ok_or_else(|| super::missing("inputResponses"))?;
-                match desk.tasks.answer(id, Answers::read(responses.to_raw()), desk.now_secs) {
+                let answers = super::need::read_answers(responses)?;
+                match desk.tasks.answer(id, answers, desk.now_secs) {
                     Answered::All(answers) => desk.orders.push(TaskOrder::GoOn(id, answers)),
                     Answered::Full => {
                         let message = "too many bytes wait for tasks; answer all at once";

@@ -114,8 +114,7 @@ impl<T> Engine<T> {
             let params = At(&request.params(), version);
             encode::write_request(&mut message, &Id::from(number), request.method(), &params);
             if !self.say(id, &message, now) {
-                let error = ErrorObject::invalid_request("the call has no stream to be asked on");
-                return self.fail_asking(id, &AskError::Refused(error), now);
+                return self.fail_asking(id, &AskError::NoStream, now);
             }
         }
         if requests.is_empty() {

@@ -22,6 +22,8 @@ pub enum AskError {
     NotDeclared,
     /// As many requests as the limits allow wait for answers already.
     TooMany,
+    /// The call's own client reads no stream, or has left it.
+    NoStream,
     /// The client did not answer in time.
     TimedOut,
     /// The client answered with an error.
@@ -34,6 +36,7 @@ impl fmt::Display for AskError {
             Self::NoSession => f.write_str("the session has ended"),
             Self::NotDeclared => f.write_str("the client has not declared that it answers this"),
             Self::TooMany => f.write_str("too many requests wait for answers of clients"),
+            Self::NoStream => f.write_str("the client has no stream on which it can be asked"),
             Self::TimedOut => f.write_str("the client did not answer in time"),
             Self::Refused(error) => write!(f, "the client refused: {error}"),
         }

@@ -143,7 +143,10 @@ fn check_name(request: &Request<'_>, ask: &Ask<'_>, member: &str) -> Result<(), 
         (Some(named), Some(field)) => match decode_value(field) {
             Ok(decoded) if decoded == named.as_str() => Ok(()),
             Ok(_) => Err(differs(header::NAME, member)),
-            Err(_) => Err(mcp::header_mismatch(format!("{}: broken base64 value", header::NAME))),
+            Err(_) => Err(mcp::header_mismatch(format!(
+                "{}: neither plain ASCII nor well-formed base64",
+                header::NAME
+            ))),
         },
     }
 }

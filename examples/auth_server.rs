@@ -14,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use waterwheel::filter::bearer::{BearerAuth, Token, TokenVerdict};
 use waterwheel::{CallToolResult, Item, Principal, Server, Tool, ToolCall};
 
-const USAGE: &str = "usage: auth_server [KEY] [--bind ADDR:PORT] [--resource URL] [--issuer URL]
-       auth_server mint KEY [--resource URL] [--issuer URL] [--subject NAME] [--scopes LIST]
+const USAGE: &str = "usage: auth_server [KEY...] [--bind ADDR:PORT] [--resource URL] [--issuer URL]
+       auth_server mint [KEY...] [--resource URL] [--issuer URL] [--subject NAME] [--scopes LIST]
                             [--minutes N]
+KEY is any of the first three:
   --secret TEXT       tokens are signed by this secret of 32 bytes or more (HS256); the default is
                       one that everybody knows
   --public-key FILE   tokens are verified by this RSA key in PEM (RS256)
   --private-key FILE  mint signs by this RSA key in PEM
   --bind ADDR:PORT    where to listen; 127.0.0.1:8080 unless given
-  --resource URL      what clients know the server by; http://127.0.0.1:8080/mcp unless given
+  --resource URL      what clients know the server by; http://ADDR:PORT/mcp unless given
   --issuer URL        who issues tokens; https://login.example.com unless given
   --subject NAME      whose token it is; alice unless given
   --scopes LIST       what the token grants, with spaces between; notes:read unless given
@@ -181,7 +182,7 @@ impl Options {
         let mut options = Self {
             mints: false,
             bind: "127.0.0.1:8080".to_owned(),
-            resource: "http://127.0.0.1:8080/mcp".to_owned(),
+            resource: String::new(),
             issuer: "https://login.example.com".to_owned(),
             secret: KNOWN_SECRET.to_owned(),
             public_key: None,
@@ -215,6 +216,9 @@ impl Options {
                 },
                 _ => support::fail(USAGE, &format!("unknown argument {name:?}")),
             }
+        }
+        if options.resource.is_empty() {
+            options.resource = format!("http://{}/mcp", options.bind);
         }
         if options.secret.len() < SECRET_BYTES_MIN {
             support::fail(USAGE, "the secret is too short");

@@ -1,5 +1,5 @@
 //! A server in a loop of one's own: the engine decides, and everything about sockets and time is
-//! here. It serves what `Server` serves, in the plainest way there is.
+//! here. It serves what `Server` serves, in the plainest way there is; signals end it at once.
 //!
 //! `cargo run --example own_loop`, then the line it prints.
 
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -47,20 +47,31 @@ fn main() -> support::Outcome {
     engine.start(clock());
     let url = format!("http://{}/mcp", shell.listener.local_addr()?);
     println!("listening on {url}");
-    println!(
-        "try: curl -i {url} -H 'Content-Type: application/json' -d \
-         '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\"}}'"
-    );
+    println!("try: curl -i {url} {TRY}");
     let mut events = Events::with_capacity(256);
     loop {
         shell.turn(&mut engine, &mut events)?;
     }
 }
 
+/// What can be asked first.
+const TRY: &str = "-H 'Content-Type: application/json' -H 'MCP-Protocol-Version: 2026-07-28' \
+    -H 'Mcp-Method: server/discover' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\
+    \"method\":\"server/discover\",\"params\":{\"_meta\":{\
+    \"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\
+    \"io.modelcontextprotocol/clientCapabilities\":{}}}}'";
+
 /// The one place that reads the clock: the engine is told the time.
 fn clock() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "whoever drives an engine reads the clock")]
     Instant::now()
+}
+
+/// Seconds since 1970.
+fn calendar() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "whoever drives an engine reads the clock")]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl Loop {
@@ -81,6 +92,7 @@ impl Loop {
             _ => {}
         }
         let now = clock();
+        engine.set_calendar(calendar());
         for event in events.iter() {
             match event.token() {
                 LISTENER => self.accept(engine, now)?,

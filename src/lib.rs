@@ -20,7 +20,8 @@
 //! 3. for each key from [`poll_dirty`](Engine::poll_dirty): write and consume the output in
 //!    [`writing`](Engine::writing), then [`wrote`](Engine::wrote), and do what that returns;
 //! 4. drop what comes out of [`poll_dead`](Engine::poll_dead);
-//! 5. wait for input or [`next_deadline`](Engine::next_deadline), whichever comes first, but not at
+//! 5. [`set_calendar`](Engine::set_calendar) once a second, for the `Date` of responses;
+//! 6. wait for input or [`next_deadline`](Engine::next_deadline), whichever comes first, but not at
 //!    all while [`has_work`](Engine::has_work).
 //!
 //! [`Server`] is such a driver, on mio. Keys of connections that are closed resolve to nothing, so

@@ -170,7 +170,8 @@ impl Tool {
         self
     }
 
-    /// What its arguments must look like: a JSON Schema whose root type is `object`.
+    /// What its arguments must look like: a JSON Schema whose root type is `object`. An argument
+    /// that is a string, an integer or a boolean may be repeated in a header, by `x-mcp-header`.
     pub fn input_schema(mut self, schema: impl Serialize) -> Self {
         self.input_schema = raw(&schema);
         self

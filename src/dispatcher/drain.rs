@@ -1,4 +1,4 @@
-//! When a socket counts as read empty.
+//! How much of a socket's input is read at a time, which depends on what the system tells of it.
 
 /// When a connection counts as read empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

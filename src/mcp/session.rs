@@ -60,9 +60,9 @@ pub(crate) struct NewSession {
 
 impl Session {
     /// Takes what `initialize` says in a session that was there before it; the revision that holds
-    /// from then on. One that was negotiated stays: streams are open and calls run under it.
+    /// from then on. A streamable one keeps the revision that it was opened with.
     pub(crate) fn settle(&mut self, new: NewSession) -> Version {
-        if !self.negotiated || self.transport == Transport::Legacy {
+        if self.transport == Transport::Legacy {
             self.negotiated = true;
             self.version = new.version;
             self.log_level = new.log_level;

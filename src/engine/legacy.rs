@@ -5,7 +5,6 @@
 //! one that has its seat on the stream. The session is there for the stream's sake and ends with
 //! it, since nobody could be answered any more.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
 use super::Engine;
@@ -175,7 +174,6 @@ impl<T> Engine<T> {
     /// Whether calls are running whose answers go out on this stream.
     pub(super) fn answers_wait_for(&mut self, stream: ExchangeId) -> bool {
         let session = self.exchanges.find(stream).and_then(|open| open.session);
-        session
-            .is_some_and(|session| self.exchanges.of_sessions(&HashSet::from([session])).len() > 1)
+        session.is_some_and(|session| self.exchanges.has_others(session, stream))
     }
 }

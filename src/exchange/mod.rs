@@ -238,6 +238,11 @@ impl ExchangeRegistry {
         ids
     }
 
+    /// Whether anything but this is open in a session.
+    pub(crate) fn has_others(&self, session: SessionId, than: ExchangeId) -> bool {
+        self.live.iter().any(|(id, open)| *id != than && open.session == Some(session))
+    }
+
     /// The sessions that have open calls or streams.
     pub(crate) fn busy_sessions(&self) -> HashSet<SessionId> {
         self.live.values().filter_map(|exchange| exchange.session).collect()

@@ -1,8 +1,7 @@
 //! What clients of the transport with two connections post.
 
 use super::{Answer, App, Desk, accepted};
-use crate::engine::answer::LegacyAnswer;
-use crate::engine::answer::RpcAnswer;
+use crate::engine::answer::{LegacyAnswer, RpcAnswer};
 use crate::exchange::{Caller, ClientResponse, Seat};
 use crate::filter::endpoint::Item;
 use crate::filter::legacy::LegacyWork;
@@ -20,18 +19,11 @@ impl App {
         responses: &mut Vec<ClientResponse>,
         desk: &mut Desk<'_>,
     ) -> Answer {
-        let stream = match work {
-            LegacyWork::Open { address } => {
-                let answer = LegacyAnswer::Open { principal: caller.principal, address };
-                return Answer::Legacy(Box::new(answer));
-            }
-            LegacyWork::Message { stream, .. } | LegacyWork::Batch { stream, .. } => stream,
-        };
-        desk.seat = Seat::Through(stream);
-        // What the filters want on the response is for that of this POST, not for a later one.
-        let head = std::mem::replace(&mut desk.passage.head, ResponseHead::new(Status::OK));
         let answer = match work {
-            LegacyWork::Message { item, .. } => match item {
+            LegacyWork::Open { address } => {
+                LegacyAnswer::Open { principal: caller.principal, address }
+            }
+            LegacyWork::Message { stream, item } => through(stream, desk, |desk| match item {
                 Item::Request(ask) => self.single(caller, ask, desk),
                 Item::Notification(note) => {
                     cancelled.extend(self.note(&caller, &note, desk));
@@ -45,13 +37,25 @@ impl App {
                     encode::write_error(desk.body.anew(), id.as_ref(), &error);
                     Answer::Rpc(RpcAnswer::plain(Status::OK))
                 }
-            },
-            LegacyWork::Batch { items, .. } => {
-                self.batch(&caller, items, cancelled, responses, desk)
+            }),
+            LegacyWork::Batch { stream, items } => {
+                through(stream, desk, |desk| self.batch(&caller, items, cancelled, responses, desk))
             }
-            LegacyWork::Open { .. } => accepted(),
         };
-        desk.passage.head = head;
-        Answer::Legacy(Box::new(LegacyAnswer::Through { stream, answer }))
+        Answer::Legacy(Box::new(answer))
     }
+}
+
+/// Serves what is answered on this stream.
+fn through<'d>(
+    stream: ExchangeId,
+    desk: &mut Desk<'d>,
+    serve: impl FnOnce(&mut Desk<'d>) -> Answer,
+) -> LegacyAnswer {
+    desk.seat = Seat::Through(stream);
+    // What the filters want on the response is for that of this POST, not for a later one.
+    let head = std::mem::replace(&mut desk.passage.head, ResponseHead::new(Status::OK));
+    let answer = serve(desk);
+    desk.passage.head = head;
+    LegacyAnswer::Through { stream, answer }
 }

@@ -191,6 +191,7 @@ impl Options {
             scopes: "notes:read".to_owned(),
             minutes: 60,
         };
+        let mut resource = None;
         let mut arguments = std::env::args().skip(1).peekable();
         options.mints = arguments.next_if(|argument| argument == "mint").is_some();
         while let Some(name) = arguments.next() {
@@ -203,7 +204,7 @@ impl Options {
             };
             match name.as_str() {
                 "--bind" => options.bind = value,
-                "--resource" => options.resource = value,
+                "--resource" => resource = Some(value),
                 "--issuer" => options.issuer = value,
                 "--secret" => options.secret = value,
                 "--public-key" => options.public_key = Some(value),
@@ -217,9 +218,7 @@ impl Options {
                 _ => support::fail(USAGE, &format!("unknown argument {name:?}")),
             }
         }
-        if options.resource.is_empty() {
-            options.resource = format!("http://{}/mcp", options.bind);
-        }
+        options.resource = resource.unwrap_or_else(|| format!("http://{}/mcp", options.bind));
         if options.secret.len() < SECRET_BYTES_MIN {
             support::fail(USAGE, "the secret is too short");
         }

@@ -62,7 +62,8 @@ const VISITS: [Visit; 12] = [
 
 impl Churn {
     fn new() -> Self {
-        let soon = Duration::from_millis(200);
+        // Longer than a visit takes on a crowded machine, and soon over nevertheless.
+        let soon = Duration::from_secs(2);
         let timeouts = Timeouts {
             session_idle: soon,
             session_unconfirmed: soon,
@@ -88,6 +89,14 @@ impl Churn {
                 self.open.pop_front();
             }
         }
+    }
+
+    /// Asks for a stream on a connection of its own.
+    fn open_stream(&self, request: &Request) -> Client {
+        let mut client = self.server.connect();
+        client.send(&request.bytes());
+        assert_eq!(client.stream().status, 200);
+        client
     }
 
     fn next_held(&self) -> Responder<CallToolResult> {
@@ -179,9 +188,7 @@ impl Churn {
 
     fn listen(&mut self) {
         let session = self.session();
-        let mut client = self.server.connect();
-        client.send(&session.listen().bytes());
-        assert_eq!(client.stream().status, 200);
+        let client = self.open_stream(&session.listen());
         self.sessions.push(session);
         if self.random.flips() {
             self.open.push_back(client);
@@ -189,10 +196,8 @@ impl Churn {
     }
 
     fn subscribe(&mut self) {
-        let mut client = self.server.connect();
         let params = json!({ "notifications": { "toolsListChanged": true } });
-        client.send(&Request::modern(1, "subscriptions/listen", params).bytes());
-        assert_eq!(client.stream().status, 200);
+        let mut client = self.open_stream(&Request::modern(1, "subscriptions/listen", params));
         assert!(client.blocks()[0].is_event());
         self.server.handle.tools_changed();
         self.open.push_back(client);
@@ -201,16 +206,12 @@ impl Churn {
     /// Loses a stream and comes back for the rest, or never does.
     fn resume(&mut self) {
         let session = self.session();
-        let mut client = self.server.connect();
-        client.send(&session.call(7, "held", json!({})).bytes());
+        let mut client = self.open_stream(&session.call(7, "held", json!({})));
         let mut responder = self.next_held();
-        assert_eq!(client.stream().status, 200);
         let place = client.blocks()[0].id().to_owned();
         drop(client);
         let _ = responder.log(LogLevel::Error, None, &"while nobody reads");
-        let mut again = self.server.connect();
-        again.send(&session.resume(&place).bytes());
-        assert_eq!(again.stream().status, 200);
+        let mut again = self.open_stream(&session.resume(&place));
         assert_eq!(again.blocks()[0].data()["method"], "notifications/message");
         if self.random.flips() {
             drop(again);
@@ -221,10 +222,8 @@ impl Churn {
     }
 
     fn use_the_old_transport(&mut self) {
-        let mut client = self.server.connect();
         let request = Request::new("GET", "/sse").field("Accept", "text/event-stream");
-        client.send(&request.bytes());
-        assert_eq!(client.stream().status, 200);
+        let mut client = self.open_stream(&request);
         assert_eq!(client.blocks().len(), 1);
         if self.random.flips() {
             self.open.push_back(client);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use waterwheel::mcp::model::{FormSchema, InputRequest, NeedInput, Reply, TextField};
 use waterwheel::rpc::ErrorObject;
 use waterwheel::{
-    AskError, CallError, CallToolResult, Principal, Responder, ServerBuilder, ServerHandle, Tool,
-    ToolCall,
+    AskError, CallError, CallToolResult, Principal, Responder, ServerBuilder, ServerHandle,
+    SessionId, Tool, ToolCall,
 };
 
 use crate::support::{Block, Client, Request, Scene, Session, assert_response, seconds};
@@ -322,8 +322,8 @@ fn a_caller_that_cannot_be_asked_is_told_so() {
     assert_eq!(stateless.ask_apart(&request).error()["code"], -32021);
 }
 
-#[test]
-fn a_session_is_asked_from_outside_and_whoever_asked_is_told_once() {
+/// A session, and its id as handlers know it.
+fn known_session() -> (Scene, Session, SessionId) {
     let (known, knows) = channel();
     let whoami = move |call: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
         known.send(call.session_id().unwrap()).unwrap();
@@ -334,6 +334,12 @@ fn a_session_is_asked_from_outside_and_whoever_asked_is_told_once() {
     let session = session(&mut scene, client);
     assert_response!(scene.ask(client, &session.call(1, "whoami", json!({}))), 200);
     let id = knows.recv().unwrap();
+    (scene, session, id)
+}
+
+#[test]
+fn a_session_is_asked_from_outside_and_whoever_asked_is_told_once() {
+    let (mut scene, session, id) = known_session();
     let handle = ServerHandle::of(&scene.engine);
     let ping = |handle: &ServerHandle| -> Receiver<Result<(), String>> {
         let (told, tells) = channel();
@@ -375,16 +381,7 @@ fn a_session_is_asked_from_outside_and_whoever_asked_is_told_once() {
 
 #[test]
 fn inv69_whoever_is_told_may_ask_again_at_once() {
-    let (known, knows) = channel();
-    let whoami = move |call: &mut ToolCall<'_>| -> Result<CallToolResult, CallError> {
-        known.send(call.session_id().unwrap()).unwrap();
-        Ok(CallToolResult::text(""))
-    };
-    let mut scene = Scene::tuned(|server| server.tool(Tool::new("whoami"), whoami));
-    let client = scene.connect();
-    let session = session(&mut scene, client);
-    assert_response!(scene.ask(client, &session.call(1, "whoami", json!({}))), 200);
-    let id = knows.recv().unwrap();
+    let (mut scene, session, id) = known_session();
     let stream = scene.connect();
     scene.send(stream, session.listen().bytes());
     scene.stream(stream);
